@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOOP_CLASS_NAME } from "../demo/stand-ins/bootstrap.ts";
-import { LOCAL_DRIVER } from "../src/api/names.ts";
-import { STORAGE_CLASSES } from "../src/kube/resources.ts";
+import { STORAGE_CLASSES } from "../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../src/contracts/names.ts";
 import { type Stack, startStack } from "../test/harness/stack.ts";
 import { applyPolicy, createVolume } from "../test/harness/volume.ts";
 import { type Benchmark, round, type Say, settingFromEnvironment } from "./benchmark.ts";

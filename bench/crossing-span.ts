@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { statfsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { FilesystemLayout } from "../src/api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../src/contracts/kinds/filesystem-layout.ts";
 import { readAuditedWrites } from "../test/cluster/audit.ts";
 import { applyObject } from "../test/e2e/apply-object.ts";
 import { spanClass } from "../test/e2e/claiming-pod.ts";

@@ -40,8 +40,11 @@ export const decideBenchmark: Benchmark = async (say) => {
 
 function makeFleet(): Fleet {
   const teams = makeTeams(POLICIES);
-  const facts = Array.from({ length: VOLUMES }, (_, index) => makeFacts(index, teamOf(teams, index)));
-  return { teams, facts, policies: teams.map(policyOf) };
+  const policies = teams.map(policyOf);
+  const facts = Array.from({ length: VOLUMES }, (_, index) =>
+    makeFacts(index, teamOf(teams, index), teamOf(policies, index)),
+  );
+  return { teams, facts, policies };
 }
 
 function teamOf<T>(all: readonly T[], index: number): T {
@@ -82,7 +85,7 @@ function comparePlans({ facts }: Fleet, plans: readonly Plan[], byHand: readonly
 
 /** A rule fires that asks for a change, whether or not something stands against it. */
 function isFiring(plan: Plan): boolean {
-  return plan.reason !== "WithinBounds" && plan.reason !== "RuleNotLongEnough";
+  return plan.reason !== "WithinBounds" && plan.reason !== "RulePending";
 }
 
 function sayKinds(plans: readonly Plan[], say: Say): void {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { credentials } from "@grpc/grpc-js";
-import { VGServiceClient } from "../src/gen/topolvm/lvmd.ts";
+import { VGServiceClient } from "../src/contracts/gen/topolvm/lvmd.ts";
 import { createLvmdProcess, type LvmdProcess } from "../test/harness/lvmd-process.ts";
 import { waitFor } from "../test/harness/wait-for.ts";
 import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";

@@ -2,8 +2,8 @@
 // commands on volumes that are loop devices where there is no device-mapper; beside it the same commands by hand. N=20 shortens it.
 import { setTimeout as sleep } from "node:timers/promises";
 import { mountsUnder } from "../demo/show/run/mount-table.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../src/kube/resources.ts";
-import { GIB } from "../src/units/quantity.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../src/contracts/quantities/quantity.ts";
 import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
 import { type Stack, startStack } from "../test/harness/stack.ts";
 import { NAMESPACE } from "../test/harness/volume.ts";

@@ -3,6 +3,8 @@ import type { Benchmark } from "./benchmark.ts";
 
 const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   decide: async () => (await import("./decide.ts")).decideBenchmark,
+  "engine-cycle": async () => (await import("./engine-cycle.ts")).engineCycleBenchmark,
+  compile: async () => (await import("./engine-cycle.ts")).compileBenchmark,
   "agent-idle": async () => (await import("./agent-idle.ts")).agentIdleBenchmark,
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
   "crossing-lvm": async () => (await import("./crossing.ts")).crossingLvmBenchmark,

@@ -3,7 +3,7 @@
 // and on logical volumes of real LVM, which lvmd reduces behind the filesystem.
 
 import { LOOP_CLASS_NAME } from "../demo/stand-ins/bootstrap.ts";
-import { GIB } from "../src/units/quantity.ts";
+import { GIB } from "../src/contracts/quantities/quantity.ts";
 import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
 import { type StackOptions, startStack } from "../test/harness/stack.ts";
 import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";

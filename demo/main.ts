@@ -1,5 +1,5 @@
 // The demo's own program, which no image has: the show, and the embedded control plane that it and the tests use instead of a cluster.
-import { runCommandLine } from "../src/process/command-line.ts";
+import { runCommandLine } from "../src/platform/process/flags.ts";
 
 void runCommandLine("demo", {
   run: {

@@ -1,9 +1,8 @@
-// Writes our CustomResourceDefinitions from the schemas in src/api: generate-crds.ts DIRECTORY.
+// Writes our CustomResourceDefinitions from the schemas in src/contracts: generate-crds.ts DIRECTORY.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { stringify } from "yaml";
-import { customResourceDefinition } from "../src/api/crd.ts";
-import { KINDS } from "../src/api/kinds.ts";
-import { GROUP } from "../src/api/names.ts";
+import { customResourceDefinition, KINDS } from "../src/contracts/kinds/kinds.ts";
+import { GROUP } from "../src/contracts/names.ts";
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) throw new Error("usage: generate-crds.ts DIRECTORY");
@@ -12,7 +11,7 @@ for (const kind of KINDS) {
   const text = stringify(customResourceDefinition(kind), { lineWidth: 0, aliasDuplicateObjects: false });
   writeFileSync(
     `${directory}/${GROUP}_${kind.plural}.yaml`,
-    `# Generated from src/api by scripts/generate-crds.ts; do not edit.\n${text}`,
+    `# Generated from src/contracts by scripts/generate-crds.ts; do not edit.\n${text}`,
   );
 }
 writeFileSync(

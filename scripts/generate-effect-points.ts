@@ -30,7 +30,7 @@ const PORT_CALLS: Readonly<Record<string, number>> = {
 function sources(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const path = join(directory, entry.name);
-    if (entry.isDirectory()) return path === "src/gen" ? [] : sources(path);
+    if (entry.isDirectory()) return path === "src/contracts/gen" ? [] : sources(path);
     return path.endsWith(".ts") ? [path] : [];
   });
 }

@@ -4,7 +4,7 @@ import { mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { RELEASE } from "../src/api/names.ts";
+import { RELEASE } from "../src/contracts/names.ts";
 import { writeSidecarImages } from "./image/sidecar-images.ts";
 import { writeTidemarkImage } from "./image/tidemark-image.ts";
 

@@ -34,6 +34,7 @@ fi
 wanted=(btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs util-linux:losetup mount:mount)
 tests=(lvm2:lvm prometheus:prometheus strace:strace openssl:openssl procps:ps)
 vm=(attr:setfattr user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox dmsetup:dmsetup thin-provisioning-tools:thin_check)
+! grep -qw amx_tile /proc/cpuinfo || vm+=(gcc:cc) # test/vm/wide-registers.c
 cluster=(containerd:containerd runc:runc containernetworking-plugins:/usr/lib/cni/ptp nftables:nft iproute2:ip openssl:openssl
   busybox-static:busybox)
 for purpose in "${purposes[@]}"; do

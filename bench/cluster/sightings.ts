@@ -1,8 +1,8 @@
 // When what a benchmark waits for was first seen in a cluster's API, by watches: looking again and again would add to the times.
 import { pino } from "pino";
-import { createReflector, type Reflector } from "../../src/kube/cache/reflector.ts";
-import type { KubeClient, ListOptions } from "../../src/kube/client/client.ts";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
+import { createReflector, type Reflector } from "../../src/platform/kube/cache/reflector.ts";
+import type { KubeClient, ListOptions } from "../../src/platform/kube/client/client.ts";
 
 export interface Sightings {
   /** Resolves when what is there has been seen. `marksOf` names what holds of an object, `goneOf` what holds once it is deleted. */
@@ -32,7 +32,7 @@ export function createSightings(client: Pick<KubeClient, "list" | "watch">): Sig
     }
   };
   return {
-    follow: async ({ resource, select, marksOf = () => [], goneOf = () => [] }) => {
+    follow: async ({ resource, select = {}, marksOf = () => [], goneOf = () => [] }) => {
       const reflector = createReflector({ client, resource, select, log: pino({ level: "silent" }) });
       const look = (object: Parameters<typeof marksOf>[0]): void => note(marksOf(object));
       reflector.subscribe({ added: look, updated: look, deleted: (object) => note(goneOf(object)) });

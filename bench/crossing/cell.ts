@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { formatQuantity, GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { formatQuantity, GIB, MIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import type { Stack } from "../../test/harness/stack.ts";
 import { applyPolicy, createVolume, deleteVolume, layoutOf, type TestVolume } from "../../test/harness/volume.ts";
 import { waitFor } from "../../test/harness/wait-for.ts";

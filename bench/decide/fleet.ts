@@ -1,5 +1,9 @@
 // 100,000 volumes of 20 teams, the same in every run: most are at rest, one in twenty has a rule that fires, and some are near
 // one. Made before anything is timed.
+
+import { NO_DATA_PROFILES } from "../../src/contracts/formulas/data-profiles.ts";
+import type { VolumePolicy } from "../../src/contracts/kinds/volume-policy.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 import {
   type CompiledPolicy,
   compilePolicy,
@@ -7,7 +11,6 @@ import {
   NO_CHANGES,
   UsageHistory,
 } from "../../src/policy-engine/index.ts";
-import { GIB } from "../../src/units/quantity.ts";
 
 export const NOW_MS = Date.UTC(2026, 0, 15, 12, 0, 0);
 const HOUR_MS = 3_600_000;
@@ -47,10 +50,10 @@ export function makeTeams(count: number): Team[] {
   }));
 }
 
-/** The team's policy as its repository has it, compiled. Throws when it does not compile. */
-export function policyOf(team: Team): CompiledPolicy {
+/** The team's policy as its repository has it. */
+export function policyObjectOf(team: Team): VolumePolicy {
   const percent = (ratio: number): string => `${Math.round(ratio * 100)}%`;
-  const compiled = compilePolicy({
+  return {
     apiVersion: "tidemark.dev/v1alpha1",
     kind: "VolumePolicy",
     metadata: { name: "default", namespace: team.namespace, creationTimestamp: "2026-01-01T00:00:00Z" },
@@ -79,7 +82,12 @@ export function policyOf(team: Team): CompiledPolicy {
         },
       ],
     },
-  });
+  };
+}
+
+/** Compiled. Throws when it does not compile. */
+export function policyOf(team: Team): CompiledPolicy {
+  const compiled = compilePolicy(policyObjectOf(team));
   const [problem] = compiled.problems;
   if (problem !== undefined)
     throw new Error(`the benchmark's policy does not compile: ${problem.field}: ${problem.message}`);
@@ -123,14 +131,16 @@ function shapeOf(index: number): Shape {
   throw new Error("the shapes do not sum to 1000");
 }
 
-export function makeFacts(index: number, team: Team): Facts {
+/** Of a volume of the team, which its policy decides. */
+export function makeFacts(index: number, team: Team, { rules }: CompiledPolicy): Facts {
   const shape = shapeOf(index);
   const capacityBytes = (16 + (index % 160)) * GIB;
   const jitter = ((index % 101) - 50) / 10_000;
   const usedBytes = Math.round(capacityBytes * (shape.usedRatio + jitter));
   const heldSinceMs = new Map<string, number>();
-  if (shape.heldMs !== undefined)
-    heldSinceMs.set(`${SHRINK_RULE}: volume.usedRatioMax("24h") < ${team.shrinkBelowRatio}`, NOW_MS - shape.heldMs);
+  const shrinkRule = rules.find(({ name }) => name === SHRINK_RULE);
+  if (shape.heldMs !== undefined && shrinkRule !== undefined)
+    heldSinceMs.set(shrinkRule.timerKey, NOW_MS - shape.heldMs);
   return {
     nowMs: NOW_MS,
     monotonicMs: NOW_MS,
@@ -157,17 +167,20 @@ export function makeFacts(index: number, team: Team): Facts {
       mounted: true,
       reading: {
         sampledAtMs: NOW_MS - (index % 14) * 1000,
+        takenMs: NOW_MS - (index % 14) * 1000,
         aheadMs: 0,
+        afterEndMs: undefined,
         capacityBytes,
         availableBytes: capacityBytes - usedBytes,
         usedBytes,
         inodesTotal: shape.fsType === "xfs" ? INODES_TOTAL : 0,
         inodesUsed: shape.fsType === "xfs" ? Math.round(INODES_TOTAL * shape.inodesRatio) : 0,
+        dataProfiles: NO_DATA_PROFILES,
+        growthBytesPerSecond: (index % 7) * 10_000,
+        peakWriteBytesPerSecond: undefined,
         source: "prometheus",
         intervalMs: SAMPLE_INTERVAL_MS,
       },
-      growthBytesPerSecond: (index % 7) * 10_000,
-      peakWriteBytesPerSecond: undefined,
       operationInProgress: undefined,
       lastOperation: undefined,
       extendsInVain: 0,
@@ -179,6 +192,8 @@ export function makeFacts(index: number, team: Team): Facts {
     node: undefined,
     namespaceBytes: capacityBytes,
     metricsStale: false,
+    evaluationIntervalMs: 15_000,
+    vainExtends: new Map(),
     ruleTimers: { heldSinceMs, evaluatedAtMs: NOW_MS - SAMPLE_INTERVAL_MS },
     changes:
       shape.shrunkAgoMs === undefined ? NO_CHANGES : { extendsAtMs: [], shrinksAtMs: [NOW_MS - shape.shrunkAgoMs] },

@@ -1,7 +1,8 @@
 // The same policies without CEL, as somebody would write them for one purpose: what `decide` is compared with, in its answers and
 // in its cost. It knows only what the benchmark's volumes can meet.
+
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import type { Facts } from "../../src/policy-engine/index.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
 import { LIMITS, NOW_MS, RULE_NAMES, type Team } from "./fleet.ts";
 
 export interface HandWrittenPlan {
@@ -23,9 +24,16 @@ export function decideByHand(facts: Facts, team: Team): HandWrittenPlan {
 }
 
 function extendByHand({ claim, filesystem }: Facts, team: Team): HandWrittenPlan | undefined {
-  const { reading, sizeBytes, growthBytesPerSecond = 0 } = filesystem;
+  const { reading, sizeBytes } = filesystem;
   if (reading === undefined) return undefined;
-  const { capacityBytes, usedBytes, availableBytes, inodesTotal = 0, inodesUsed = 0 } = reading;
+  const {
+    capacityBytes,
+    usedBytes,
+    availableBytes,
+    inodesTotal = 0,
+    inodesUsed = 0,
+    growthBytesPerSecond = 0,
+  } = reading;
   const minAvailableBytes = minAvailable(capacityBytes, growthBytesPerSecond);
   const isUrgent = availableBytes < minAvailableBytes;
   const forSpace = usedBytes / capacityBytes >= team.extendAtRatio;
@@ -48,15 +56,18 @@ function extendByHand({ claim, filesystem }: Facts, team: Team): HandWrittenPlan
 }
 
 function shrinkByHand({ claim, filesystem, ruleTimers, changes }: Facts, team: Team): HandWrittenPlan | undefined {
-  const { reading, sizeBytes, history, growthBytesPerSecond = 0 } = filesystem;
+  const { reading, sizeBytes, history } = filesystem;
   const peakBytes = history.maxUsedBytes(DAY_MS, NOW_MS);
   if (typeof peakBytes !== "number" || reading === undefined) return hold("NotEnoughHistory", RULE_NAMES.shrink);
   if (!(peakBytes / reading.capacityBytes < team.shrinkBelowRatio)) return undefined;
   const [heldSinceMs = NOW_MS] = ruleTimers.heldSinceMs.values();
-  if (NOW_MS - heldSinceMs < team.shrinkForMs) return hold("RuleNotLongEnough", RULE_NAMES.shrink);
+  if (NOW_MS - heldSinceMs < team.shrinkForMs) return hold("RulePending", RULE_NAMES.shrink);
   if (claim.fsType !== "btrfs") return hold("ShrinkUnsupported", RULE_NAMES.shrink);
   if (sizeBytes <= LIMITS.minBytes) return hold("AtMinimum", RULE_NAMES.shrink);
-  const reserveBytes = Math.max(minAvailable(reading.capacityBytes, growthBytesPerSecond), RESERVE_MIN_BYTES);
+  const reserveBytes = Math.max(
+    minAvailable(reading.capacityBytes, reading.growthBytesPerSecond ?? 0),
+    RESERVE_MIN_BYTES,
+  );
   const wantedBytes = Math.max(
     Math.ceil(Math.ceil(peakBytes / team.shrinkTargetRatio) / MIB) * MIB,
     Math.ceil(withRoomToMove(peakBytes + reserveBytes) / MIB) * MIB,

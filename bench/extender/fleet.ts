@@ -1,7 +1,8 @@
 // A large cluster for the extender, as its API server lists it: nodes, volumes that are there, and claims that wait for a node. Objects are
 // as bulky as real ones, since what is kept of them is what is measured.
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import type { Node } from "../../src/kube/resources.ts";
+
+import type { Node } from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
 import {
   buildAttachment,
   buildClaim,
@@ -101,7 +102,7 @@ function nodeWithImages(name: string): Node & { status: object } {
     names: [`registry.example/team/image-${index}@sha256:${"0".repeat(64)}`],
     sizeBytes: 100_000_000 + index,
   }));
-  return { ...buildNode(name, { labels }), status: { images } as Node["status"] & object };
+  return { ...buildNode(name, { labels }), status: { images } };
 }
 
 /** With what every object has and the extender does not read. */

@@ -1,12 +1,13 @@
 // One failover: the power of the pod's node is cut, and what is seen of it in the API until the pod runs elsewhere is timed.
-import { RECORDS } from "../../src/api/names.ts";
+
 import {
   NODES,
   type Node,
   PERSISTENT_VOLUME_CLAIMS,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
-} from "../../src/kube/resources.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { RECORDS } from "../../src/contracts/names.ts";
 import type { Cluster } from "../../test/cluster/cluster-state.ts";
 import type { ClusterUnderTest } from "../../test/e2e/cluster-under-test.ts";
 import { PODS, type Pod } from "../../test/e2e/pod.ts";

@@ -1,5 +1,5 @@
 // What happens to the node that is lost, besides the loss itself: where the controllers are before, and how it comes back.
-import { LEASES } from "../../src/kube/resources.ts";
+import { LEASES } from "../../src/contracts/kubernetes/resources.ts";
 import type { Cluster } from "../../test/cluster/cluster-state.ts";
 import { powerOff, powerOn } from "../../test/cluster/node.ts";
 import { nodeReady } from "../../test/cluster/readiness.ts";

@@ -1,5 +1,5 @@
 // The pod that fails over: a StatefulSet's, with files that have checksums, on a span that was extended member by member.
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
 import { applyObject } from "../../test/e2e/apply-object.ts";
 import type { ClusterUnderTest } from "../../test/e2e/cluster-under-test.ts";
 import { statefulWriter, WRITER_CLAIM, type Writer, writerIn } from "../../test/e2e/stateful-writer.ts";

@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { credentials } from "@grpc/grpc-js";
-import { LVServiceClient } from "../../src/gen/topolvm/lvmd.ts";
-import { MIB } from "../../src/units/quantity.ts";
+import { LVServiceClient } from "../../src/contracts/gen/topolvm/lvmd.ts";
+import { MIB } from "../../src/contracts/quantities/quantity.ts";
 
 const execute = promisify(execFile);
 const UNCOUNTED_PAIRS = 3;

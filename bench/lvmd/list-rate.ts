@@ -1,6 +1,6 @@
 // How many GetLVList calls lvmd answers in a second, with so many in flight all the time.
 import { credentials } from "@grpc/grpc-js";
-import { VGServiceClient } from "../../src/gen/topolvm/lvmd.ts";
+import { VGServiceClient } from "../../src/contracts/gen/topolvm/lvmd.ts";
 
 const IN_FLIGHT = 50;
 const MEASURED_MS = 4000;

@@ -1,5 +1,5 @@
 // One claim and its pod, from the claim's creation until the pod runs.
-import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
+import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
 import { claimingPod, claimOf } from "../../test/e2e/claiming-pod.ts";
 import type { ClusterUnderTest } from "../../test/e2e/cluster-under-test.ts";
 import { PODS, type Pod } from "../../test/e2e/pod.ts";

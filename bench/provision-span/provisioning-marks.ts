@@ -1,13 +1,13 @@
 // What can be seen in the API of a claim that gets its volume and of a pod that gets to run, each marked when it is seen first.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolumeClaim,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
-} from "../../src/kube/resources.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE, RECORDS } from "../../src/contracts/names.ts";
 import type { ClusterUnderTest } from "../../test/e2e/cluster-under-test.ts";
 import { PODS, type Pod } from "../../test/e2e/pod.ts";
 import { createSightings, type Sightings } from "../cluster/sightings.ts";

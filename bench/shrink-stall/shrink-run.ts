@@ -6,8 +6,8 @@ import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { verifyFiles } from "../../demo/show/script/verify.ts";
 import { followWriter, type Manifest, type Writer } from "../../demo/show/writers/writer.ts";
-import type { LastOperation } from "../../src/api/filesystem-layout.ts";
-import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import type { LastOperation } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import { DEMO_PATH } from "../../test/harness/bundle-process.ts";
 import { remount } from "../../test/harness/lifecycle.ts";
 import type { Stack } from "../../test/harness/stack.ts";
@@ -67,7 +67,10 @@ export async function runShrink(
       { name: "extend-at-85", action: "Extend", when: "volume.usedRatio >= 0.85", by: "512Mi" },
       { name: "shrink", action: "Shrink", when: 'volume.labels["size"] == "small"', to: "2Gi" },
     ],
-    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "0s", minStep: "256Mi" } },
+    behavior: {
+      extend: { cooldown: "0s", minStep: "256Mi" },
+      shrink: { stabilization: "0s", cooldown: "0s", minStep: "256Mi" },
+    },
   });
   const volume = await createVolume(stack, name, {
     request: "2Gi",

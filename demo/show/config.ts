@@ -1,11 +1,11 @@
-// What the demo and its writer are told from outside: flags only. The only file of the demo that reads them.
+// What the demo and its writer get from outside: flags only. The only file of the demo that reads them.
 
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { readFlags } from "../../src/process/flags.ts";
-import { MIB } from "../../src/units/quantity.ts";
+import { MIB } from "../../src/contracts/quantities/quantity.ts";
+import { readFlags } from "../../src/platform/process/flags.ts";
 
 export interface DemoConfig {
   /** Prints the summary alone on stdout, as one JSON object. */

@@ -2,9 +2,9 @@
 // everything the run made is removed again, however it ends.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type CommandPort, createCommandPort } from "../../src/process/command-port.ts";
-import { directEffects } from "../../src/process/effects.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import { type CommandPort, createCommandPort } from "../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { type DemoConfig, readDemoConfig } from "./config.ts";
 import { drawPicture } from "./picture/picture.ts";
 import { complaintsOf } from "./run/process-logs.ts";
@@ -48,11 +48,11 @@ export async function runDemo(args: readonly string[]): Promise<void> {
   process.exit(); // a connection or a child's pipe may still be open
 }
 
-/** Aborted by Ctrl-C and its like, and when nobody reads any more. A second one changes nothing: cleaning up has begun. */
+/** Aborted by Ctrl-C and its like, and when the output has no reader left. A second one changes nothing: cleaning up has started. */
 function endingOnSignals(): AbortSignal {
   const controller = new AbortController();
   for (const stream of [process.stdout, process.stderr])
-    stream.on("error", () => controller.abort(new Error("ended: nobody reads what it says any more")));
+    stream.on("error", () => controller.abort(new Error("ended: its output is no longer read")));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.on(signal, () => controller.abort(new Error(`ended by ${signal}`)));
   return controller.signal;

@@ -1,13 +1,9 @@
 // What an administrator and the node's kubelet would have put into the cluster: our kinds, namespaces, the node with our
-// driver on it, and a StorageClass. Applied anew at each start; it changes nothing that is there already.
+// driver on it, and a StorageClass. Applied again at each start; it changes nothing that is there already.
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import type { ApplyConfiguration, KubeClient } from "../../src/kube/client/client.ts";
-import { isKubeError } from "../../src/kube/kube-error.ts";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import { pause } from "../../src/kube/queue/pause.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
 import {
   CSI_DRIVERS,
   CSI_NODES,
@@ -16,7 +12,11 @@ import {
   NAMESPACES,
   NODES,
   STORAGE_CLASSES,
-} from "../../src/kube/resources.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
+import type { ApplyConfiguration, KubeClient } from "../../src/platform/kube/client/client.ts";
+import { isKubeError } from "../../src/platform/kube/kube-error.ts";
+import { pause } from "../../src/platform/process/async/pause.ts";
 import type { StandaloneConfig } from "./config.ts";
 
 export const LOOP_CLASS_NAME = "tidemark-loop";
@@ -71,7 +71,7 @@ async function untilServed(client: KubeClient, { metadata, spec }: Definition): 
           cause: error,
         });
     }
-    await pause(SERVED_RETRY_MS, new AbortController().signal);
+    await pause(SERVED_RETRY_MS);
   }
 }
 

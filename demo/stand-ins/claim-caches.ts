@@ -1,8 +1,5 @@
 // What the stand-ins watch: claims, their classes, their volumes.
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import { createReflector, type Reflector } from "../../src/kube/cache/reflector.ts";
-import { type ReflectorSet, reflectorSet } from "../../src/kube/cache/reflector-set.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
+
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
@@ -10,8 +7,16 @@ import {
   type PersistentVolumeClaim,
   STORAGE_CLASSES,
   type StorageClass,
-} from "../../src/kube/resources.ts";
-import type { Logger } from "../../src/process/log.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
+import {
+  createReflector,
+  type Reflector,
+  type ReflectorSet,
+  reflectorSet,
+} from "../../src/platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
 
 export interface ClaimCaches extends ReflectorSet {
   readonly claims: Reflector<PersistentVolumeClaim>;

@@ -1,12 +1,12 @@
-// What the standalone process is told from outside. The only file of this process that reads flags.
+// What the standalone process gets from outside. The only file of this process that reads flags.
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { FS_TYPES, type FsType } from "../../src/api/filesystem-layout.ts";
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import { oneOfFlag, portFlag, readFlags } from "../../src/process/flags.ts";
-import { LOG_LEVELS, type LogLevel } from "../../src/process/log.ts";
-import { parseQuantity, QuantityError } from "../../src/units/quantity.ts";
+import { FS_TYPES, type FsType } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
+import { parseQuantity, QuantityError } from "../../src/contracts/quantities/quantity.ts";
+import { oneOfFlag, portFlag, readFlags } from "../../src/platform/process/flags.ts";
+import { LOG_LEVELS, type LogLevel } from "../../src/platform/process/log.ts";
 
 export interface StandaloneConfig {
   /** Port of the embedded control plane on 127.0.0.1; 0 picks a free one. */

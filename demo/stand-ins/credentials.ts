@@ -1,12 +1,13 @@
-// What opens the embedded control plane, made anew at each start: a token, and a CA with a certificate for loopback. They go into one
-// directory that only its owner reads: ca.crt and token as a pod's service account has them, and config, a kubeconfig with both, for kubectl.
+// What opens the embedded control plane, recreated at each start: a token, and a CA with a certificate for loopback. They go into one
+// directory that only its owner reads: ca.crt and token as a pod's service account has them, and config, a kubeconfig with both, for
+// kubectl.
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { ClusterConnection } from "../../src/kube/client/kube-config.ts";
-import { CERTIFICATE_TIMES } from "../../src/process/certificates/certificate-times.ts";
-import { issueLeaf, makeAuthority } from "../../src/process/certificates/issue-certificate.ts";
+import type { ClusterConnection } from "../../src/platform/kube/client/kube-config.ts";
+import { CERTIFICATE_TIMES } from "../../src/platform/process/certificates/decide-certificates.ts";
+import { issueLeaf, makeAuthority } from "../../src/platform/process/certificates/issue-certificate.ts";
 import type { ControlPlaneAccess } from "../control-plane/http/access.ts";
 
 export interface Credentials extends ControlPlaneAccess {
@@ -16,7 +17,7 @@ export interface Credentials extends ControlPlaneAccess {
 const TOKEN_BYTES = 32;
 const PROFILE = { commonName: "standalone.tidemark.dev", usage: "server", addresses: ["127.0.0.1"] } as const;
 const NAME = "tidemark";
-/** The token before the kubeconfig: a config alone is somebody else's. */
+/** The token before the kubeconfig: a config alone is another control plane's. */
 const FILES = ["ca.crt", "token", "config"] as const;
 
 export async function makeCredentials(nowMs: number): Promise<Credentials> {
@@ -40,7 +41,7 @@ export function writeCredentials(directory: string, server: string, credentials:
   const texts = { "ca.crt": authorityPem, token, config: kubeconfigOf(server, credentials) };
   for (const name of FILES) {
     const path = join(directory, name);
-    rmSync(path, { force: true }); // whoever has the former one open, or linked it here, gets nothing
+    rmSync(path, { force: true }); // a process that has the former one open, or linked it here, gets nothing
     writeFileSync(path, texts[name], { mode: 0o600, flag: "wx" });
   }
 }

@@ -13,9 +13,9 @@ import {
   type NodeStageVolumeRequest,
   type NodeUnpublishVolumeRequest,
   type NodeUnstageVolumeRequest,
-} from "../../src/gen/csi/v1/csi.ts";
-import type { Effects } from "../../src/process/effects.ts";
-import { callAsEffect } from "../../src/process/grpc.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import type { Effects } from "../../src/platform/process/effects/effects.ts";
+import { callAsEffect } from "../../src/platform/process/grpc.ts";
 
 /** The operator's service. Every method rejects with grpc-js' ServiceError. */
 export interface ControllerPort {
@@ -120,7 +120,10 @@ function watchConnection(client: Client, connected: () => void): void {
   look(undefined);
 }
 
-/** A gRPC failure as the sidecars print it in their Events. What fails beside a call, such as ENOTEMPTY of a directory, has a code, too: its message says it. */
+/**
+ * A gRPC failure as the sidecars print it in their Events. What fails outside of a call, such as ENOTEMPTY of a directory, has a code, too:
+ * its message says it.
+ */
 export function describeCallError(error: unknown): string {
   const { code, details } = error as Partial<ServiceError>;
   if (typeof code !== "number") return error instanceof Error ? error.message : String(error);

@@ -1,8 +1,8 @@
 // Where kubelet puts a volume: the same directories, so that whatever reads them on a node finds them here.
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import type { PersistentVolume, PersistentVolumeClaim } from "../../src/kube/resources.ts";
+import type { PersistentVolume, PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
 
 /** One per volume and node. */
 export function stagingPathOf(kubeletDirectory: string, volumeHandle: string): string {

@@ -1,17 +1,17 @@
-// Stands in for kubelet: each bound claim is staged and published as if a pod used it, and let go before the claim goes.
-// The claim's protection finalizer is the record that it may be in use: set before staging, removed after unstaging.
+// Stands in for kubelet: each bound claim is staged and published as if a pod used it, and released before the claim goes. The claim's
+// protection finalizer is the record that it may be in use: set before staging, removed after unstaging.
 import { rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import type { EventRecorder } from "../../src/kube/events/events.ts";
-import type { Outcome } from "../../src/kube/queue/work-queue.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   type PersistentVolume,
   type PersistentVolumeClaim,
-} from "../../src/kube/resources.ts";
-import type { Effects } from "../../src/process/effects.ts";
-import { createFilePort } from "../../src/process/file-port.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import type { EventRecorder } from "../../src/platform/kube/events/events.ts";
+import type { Outcome } from "../../src/platform/kube/queue/work-queue.ts";
+import type { Effects } from "../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../src/platform/process/effects/file-port.ts";
 import { boundVolume, type ClaimCaches } from "./claim-caches.ts";
 import { describeCallError, type NodePort } from "./csi-client.ts";
 import { stagingPathOf, targetPathOf } from "./kubelet-paths.ts";

@@ -1,10 +1,10 @@
 // The standalone process: the embedded control plane, what a cluster has before Tidemark comes, and the stand-ins for the
 // CSI sidecars and kubelet. The engine, the operator and the agent are processes of their own.
 
-import { createKubeClient } from "../../src/kube/client/http-client.ts";
-import { directEffects } from "../../src/process/effects.ts";
-import { createLogger } from "../../src/process/log.ts";
-import { stopAll, untilSignal } from "../../src/process/shutdown.ts";
+import { createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
+import { stopAll, untilSignal } from "../../src/platform/process/shutdown.ts";
 import { startControlPlane } from "../control-plane/http/server.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { readConfig } from "./config.ts";

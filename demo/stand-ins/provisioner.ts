@@ -1,18 +1,19 @@
 // Stands in for csi-provisioner and the binder: a pending claim of our class gets a volume, a PersistentVolume, and is
 // bound to it. Nothing but the CSI call knows what a volume is.
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import type { EventRecorder } from "../../src/kube/events/events.ts";
-import { isKubeError } from "../../src/kube/kube-error.ts";
-import { objectKey, parseObjectKey } from "../../src/kube/object.ts";
-import type { Outcome } from "../../src/kube/queue/work-queue.ts";
+
+import { objectKey, parseObjectKey } from "../../src/contracts/kubernetes/object.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
   type PersistentVolumeClaim,
   type StorageClass,
-} from "../../src/kube/resources.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import type { EventRecorder } from "../../src/platform/kube/events/events.ts";
+import { isKubeError } from "../../src/platform/kube/kube-error.ts";
+import type { Outcome } from "../../src/platform/kube/queue/work-queue.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { type ControllerPort, describeCallError } from "./csi-client.ts";
 import { createVolumeRequest, persistentVolumeOf, volumeNameOf } from "./volume-request.ts";
@@ -30,7 +31,7 @@ export async function provisionClaim(provisioning: Provisioning, key: string): P
   const cached = caches.claims.store.get(key);
   const storageClass = cached && classOf(provisioning, cached);
   if (cached === undefined || storageClass === undefined || isSettled(cached)) return "done";
-  // Read again: the cache may still show a claim that is gone, and its volume would be nobody's.
+  // Read again: the cache may still show a claim that is gone, and its volume would have no owner.
   const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, parseObjectKey(key));
   if (claim === undefined || claim.metadata.uid !== cached.metadata.uid || isSettled(claim)) return "done";
   const volume =
@@ -44,7 +45,7 @@ function isSettled({ metadata, status }: PersistentVolumeClaim): boolean {
   return metadata.deletionTimestamp !== undefined || status?.phase === "Bound";
 }
 
-/** The claim's class when it is one of ours; a class that does not exist is told to the claim. */
+/** The claim's class when it is one of ours; an Event on the claim names a class that does not exist. */
 function classOf({ caches, events }: Provisioning, claim: PersistentVolumeClaim): StorageClass | undefined {
   const name = claim.spec.storageClassName;
   const storageClass = caches.classes.store.get(name ?? "");

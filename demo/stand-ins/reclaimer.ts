@@ -1,9 +1,14 @@
 // Stands in for csi-provisioner's other half: a volume whose claim is gone is released, and deleted where its reclaim
 // policy says so. A volume that is still claimed is never touched.
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import { objectKey } from "../../src/kube/object.ts";
-import type { Outcome } from "../../src/kube/queue/work-queue.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../../src/kube/resources.ts";
+
+import { objectKey } from "../../src/contracts/kubernetes/object.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolume,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
+import type { Outcome } from "../../src/platform/kube/queue/work-queue.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { describeCallError } from "./csi-client.ts";
 import type { Provisioning } from "./provisioner.ts";
@@ -28,7 +33,7 @@ export async function reclaimVolume(provisioning: Provisioning, volumeName: stri
   return "done";
 }
 
-/** A claim that is gone already goes from the cache too, and its volume is looked at then. */
+/** A claim that is gone already goes from the cache too, and its volume is checked then. */
 function isClaimedAsCached({ claims }: ClaimCaches, { spec }: PersistentVolume): boolean {
   const { namespace, name = "", uid } = spec.claimRef ?? {};
   const claim = claims.store.get(objectKey({ namespace, name }));

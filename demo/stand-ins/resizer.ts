@@ -1,16 +1,17 @@
 // Stands in for csi-resizer: a raised request becomes ControllerExpandVolume, and the claim's capacity what that answers.
 // A lowered one is refused; shrinking is a policy's, and never shows in the claim.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import type { EventRecorder } from "../../src/kube/events/events.ts";
-import type { Outcome } from "../../src/kube/queue/work-queue.ts";
+
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
   type PersistentVolumeClaim,
   type StorageClass,
-} from "../../src/kube/resources.ts";
-import { formatBytes, formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import type { EventRecorder } from "../../src/platform/kube/events/events.ts";
+import type { Outcome } from "../../src/platform/kube/queue/work-queue.ts";
 import { boundVolume, type ClaimCaches } from "./claim-caches.ts";
 import { type ControllerPort, describeCallError, type NodePort } from "./csi-client.ts";
 import { stagingPathOf, targetPathOf } from "./kubelet-paths.ts";

@@ -1,13 +1,15 @@
 // The stand-ins at work: one queue each, as the real ones are processes of their own, so that a node that hangs holds up no
 // provisioning. They meet in the API server.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { createEventRecorder } from "../../src/kube/events/events.ts";
-import { objectKey } from "../../src/kube/object.ts";
-import { createWorkQueue, type Outcome, type WorkQueue } from "../../src/kube/queue/work-queue.ts";
-import type { PersistentVolume, PersistentVolumeClaim } from "../../src/kube/resources.ts";
-import type { Effects } from "../../src/process/effects.ts";
-import type { Logger } from "../../src/process/log.ts";
-import type { Stoppable } from "../../src/process/shutdown.ts";
+
+import { objectKey } from "../../src/contracts/kubernetes/object.ts";
+import type { PersistentVolume, PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { createEventRecorder } from "../../src/platform/kube/events/events.ts";
+import { createWorkQueue, type Outcome, type WorkQueue } from "../../src/platform/kube/queue/work-queue.ts";
+import { BACK_OFFS } from "../../src/platform/process/async/back-off.ts";
+import type { Effects } from "../../src/platform/process/effects/effects.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
+import type { Stoppable } from "../../src/platform/process/shutdown.ts";
 import { type ClaimCaches, createClaimCaches } from "./claim-caches.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { createControllerPort, createNodePort } from "./csi-client.ts";
@@ -24,7 +26,6 @@ export type StandInSettings = Pick<
 
 /** As csi-provisioner has it where nothing else is said (--worker-threads); kubelet mounts as many at once as it is asked to. */
 const CONCURRENCY = 100;
-const BACK_OFF = { baseMs: 100, capMs: 5000 };
 
 /** The cluster must be bootstrapped. Stop the parts in reverse order. */
 export async function startStandIns(
@@ -40,12 +41,12 @@ export async function startStandIns(
   const node = createNodePort(settings.agentSocket, effects);
   const kubelet = createKubelet({ client, caches, node, events, effects, kubeletDirectory });
   const queue = (name: string, run: (key: string) => Promise<Outcome>): WorkQueue =>
-    createWorkQueue({ name, concurrency: CONCURRENCY, run, log, backOff: BACK_OFF });
+    createWorkQueue({ name, concurrency: CONCURRENCY, run, log, backOff: BACK_OFFS.peer });
   const provisioning = { client, caches, controller, events, nodeName };
   const resizing = { client, caches, controller, node, events, kubeletDirectory };
   const answered = { controller: false, node: false };
-  // As the sidecars, and kubelet with a driver that has not registered: nothing is called, and no Event says that it failed, before
-  // the socket has answered once. Everything is looked at again then.
+  // As the sidecars, and kubelet with a driver that has not registered: nothing is called, and no Event says that it failed, before the
+  // socket has answered once. Everything is checked again then.
   const once =
     (port: keyof typeof answered, run: (key: string) => Promise<Outcome>) =>
     async (key: string): Promise<Outcome> =>
@@ -90,10 +91,7 @@ export async function startStandIns(
   ];
 }
 
-/**
- * A claim is looked at when it, its volume or any class changes; a volume also when its claim goes. Returns what looks at
- * everything.
- */
+/** A claim is checked when it, its volume or any class changes; a volume also when its claim goes. Returns what checks everything. */
 function feedQueues(caches: ClaimCaches, byClaim: readonly WorkQueue[], reclaimer: WorkQueue): () => void {
   const addClaim = (key: string): void => {
     for (const queue of byClaim) queue.add(key);

@@ -1,20 +1,26 @@
 // A claim and its class as csi-provisioner puts them into a CreateVolumeRequest, and the PersistentVolume that it makes of
 // the answer. Pure.
-import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
+
 import {
   type CreateVolumeRequest,
   type CreateVolumeResponse,
   VolumeCapability_AccessMode_Mode as Mode,
   type VolumeCapability,
-} from "../../src/gen/csi/v1/csi.ts";
-import type { AccessMode, PersistentVolume, PersistentVolumeClaim, StorageClass } from "../../src/kube/resources.ts";
-import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import type {
+  AccessMode,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  StorageClass,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
+import { formatQuantity, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 
 const SIDECAR_PREFIX = "csi.storage.k8s.io/";
 const FS_TYPE = `${SIDECAR_PREFIX}fstype`;
 export const PV_PROTECTION = "kubernetes.io/pv-protection";
 
-/** For a driver with SINGLE_NODE_MULTI_WRITER, which ours is: the sidecars and kubelet tell it of ReadWriteOncePod. */
+/** For a driver with SINGLE_NODE_MULTI_WRITER, which ours is: the sidecars and kubelet pass ReadWriteOncePod on. */
 const MODE_OF: Readonly<Record<AccessMode, Mode>> = {
   ReadWriteOnce: Mode.SINGLE_NODE_MULTI_WRITER,
   ReadWriteOncePod: Mode.SINGLE_NODE_SINGLE_WRITER,

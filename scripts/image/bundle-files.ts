@@ -1,4 +1,4 @@
-// The files of a bundle that an image takes, read at once and from one build, also where another build replaces them meanwhile.
+// The files of a bundle that an image takes, read at once and from one build, even while another build replaces them.
 import { closeSync, fstatSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
@@ -18,7 +18,7 @@ export function readBundle(directory: string): BundleFile[] {
   throw new Error(`Pack again: ${directory} was built anew each of ${ATTEMPTS_LIMIT} times that it was read`);
 }
 
-/** Undefined: it was replaced meanwhile. */
+/** Undefined: it was replaced in between. */
 function tryToRead(directory: string, isLast: boolean): BundleFile[] | undefined {
   let open: number | undefined;
   try {

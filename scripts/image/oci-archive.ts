@@ -34,7 +34,7 @@ interface Blob {
   readonly content: TarContent;
 }
 
-/** The image's digest, "sha256:...". Layers go through files beside `path`, so that none has to fit into memory. */
+/** The image's digest, "sha256:...". Layers go through files next to `path`, so that none has to fit into memory. */
 export async function writeOciArchive(image: ImageArchive): Promise<string> {
   const workDirectory = await mkdtemp(join(dirname(image.path), `.${basename(image.path)}-`));
   try {

@@ -60,7 +60,7 @@ async function pack(image: Image, cacheDirectory: string, directory: string): Pr
     await writeFile(join(packing, DIGEST), digest);
     await rename(packing, directory);
   } catch (error) {
-    if (!existsSync(directory)) throw error; // else another process has packed the same meanwhile
+    if (!existsSync(directory)) throw error; // else another process has packed the same in between
   } finally {
     await rm(packing, { recursive: true, force: true });
   }

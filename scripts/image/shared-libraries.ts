@@ -1,4 +1,4 @@
-// Which shared libraries a program of this machine loads, its loader included, as ldd tells. Reading only.
+// Which shared libraries a program of this machine loads, its loader included, by ldd. Reading only.
 import { execFileSync } from "node:child_process";
 import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";

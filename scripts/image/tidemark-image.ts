@@ -1,5 +1,5 @@
-// Tidemark's own image: one for all processes. Node and the programs that the agent runs come from this machine, with the shared
-// libraries that they load, at the places that Debian has for them; there is no shell and no package manager in it.
+// Tidemark's own image: one for all processes. Node and the programs that the agent runs come from this machine, with their shared
+// libraries, at Debian's places. It has no shell and no package manager.
 import { accessSync, constants, existsSync, realpathSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { PROGRAMS } from "../../src/agent/storage/tools.ts";
@@ -8,7 +8,7 @@ import type { Layer, LayerEntry } from "./layer.ts";
 import { type Image, writeOciArchive } from "./oci-archive.ts";
 import { sharedLibrariesOf, withRealDirectory } from "./shared-libraries.ts";
 
-/** What agent and lvmd call by these very paths, beside the programs that they look for. */
+/** What agent and lvmd call by these very paths, in addition to the programs that they search. */
 export const FIXED_PROGRAMS = [
   "/usr/bin/flock",
   "/usr/bin/ln",
@@ -77,7 +77,7 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** Parts of Node itself that a distribution keeps as files beside the program. */
+/** Parts of Node itself that a distribution stores as files next to the program. */
 function nodeScripts(): string[] {
   const { node_builtin_shareable_builtins: builtins } = process.config.variables as Record<string, unknown>;
   const paths = Array.isArray(builtins) ? builtins : Object.values((builtins ?? {}) as Record<string, unknown>);

@@ -1,15 +1,31 @@
-// What the agent is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of this
+// What the agent gets from outside: flags, and the environment for the pod's cluster and for faults. The only file of this
 // process that reads either.
+
 import { isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/client/kube-config.ts";
-import { addressFlag, isLoopback } from "../process/address.ts";
-import { oneOfFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
-import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
-import { ownNamespace, ownNodeName } from "../process/pod-environment.ts";
+import { parseQuantity, QuantityError } from "../contracts/quantities/quantity.ts";
+import {
+  CONNECTION_FLAGS,
+  type ConnectionSettings,
+  readConnectionSettings,
+} from "../platform/kube/client/kube-config.ts";
+import {
+  addressFlag,
+  isLoopback,
+  oneOfFlag,
+  ownNamespace,
+  ownNodeName,
+  PROCESS_FLAGS,
+  type ProcessSettings,
+  readFlags,
+  readProcessSettings,
+} from "../platform/process/flags.ts";
+import {
+  METRICS_FLAGS,
+  type MetricsAuthentication,
+  readMetricsAuthentication,
+} from "../platform/process/metrics/secured-metrics.ts";
 import type { ServiceReference } from "./engine-link/engine-endpoints.ts";
-import { type EvictionReserve, readEvictionReserve } from "./storage/loop/eviction-reserve.ts";
 
 const STORAGE_KINDS = ["real", "simulated"] as const;
 
@@ -24,7 +40,7 @@ export interface AgentConfig extends ProcessSettings {
   readonly spanCsiSocket: string | undefined;
   /** Unix socket of this node's lvmd; undefined: this node has no LVM. */
   readonly lvmdSocket: string | undefined;
-  /** Where kubelet looks for drivers (plugins_registry); undefined: nobody registers this one. */
+  /** Where kubelet looks for drivers (plugins_registry); undefined: the agent does not register its driver. */
   readonly registrationDirectory: string | undefined;
   /** The policy-engines' sample servers: "unix:///path" or "host:port". */
   readonly engines: readonly string[];
@@ -45,6 +61,8 @@ export interface AgentConfig extends ProcessSettings {
   readonly storage: (typeof STORAGE_KINDS)[number];
   /** The bundled sampling thread. */
   readonly samplerWorkerPath: string;
+  /** The bundled thread that reads mounts for operations. */
+  readonly mountReaderPath: string;
 }
 
 const FLAGS = {
@@ -67,6 +85,7 @@ const FLAGS = {
   "eviction-reserve": { type: "string", default: "10%" },
   storage: { type: "string", default: "real" },
   "sampler-worker": { type: "string", default: fileURLToPath(new URL("./sampler-worker.mjs", import.meta.url)) },
+  "mount-reader": { type: "string", default: fileURLToPath(new URL("./mount-reader.mjs", import.meta.url)) },
 } as const;
 
 const PATH_FLAGS = [
@@ -88,7 +107,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   const values = readFlags(FLAGS, args);
   for (const flag of PATH_FLAGS) {
     const path = values[flag];
-    if (path !== undefined && !isAbsolute(path)) throw new Error(`--${flag} ${path} is no absolute path`);
+    if (path !== undefined && !isAbsolute(path)) throw new Error(`--${flag} ${path} is not an absolute path`);
   }
   const storage = oneOfFlag("storage", values.storage, STORAGE_KINDS);
   for (const flag of REAL_DEVICE_FLAGS)
@@ -111,12 +130,13 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     evictionReserve: readEvictionReserve(values["eviction-reserve"]),
     storage,
     samplerWorkerPath: values["sampler-worker"],
+    mountReaderPath: values["mount-reader"],
   };
 }
 
 type EngineSettings = Pick<AgentConfig, "engines" | "engineTlsDirectory" | "engineTokenFile">;
 
-/** Whoever answers at an address in the clear would be believed, and shown every volume's use. */
+/** Throws on an address in the clear: the agent would trust any process that answers there, and show it every volume's use. */
 function readEngines(
   engines: readonly string[],
   engineTlsDirectory: string | undefined,
@@ -129,8 +149,7 @@ function readEngines(
     const { host } = addressFlag("engine", engine);
     if (engineTlsDirectory === undefined && !isLoopback(host))
       throw new Error(
-        `--engine ${engine} is not on this machine and there is no certificate for it: give --engine-tls-directory and ` +
-          "--engine-token-file, or an address of loopback",
+        `--engine ${engine} is not on this machine: give --engine-tls-directory and --engine-token-file, or an address of loopback`,
       );
   }
   return { engines, engineTlsDirectory, engineTokenFile };
@@ -147,4 +166,31 @@ function readEngineService(
       `--engine-service ${name} leads to other machines: give --engine-tls-directory and --engine-token-file`,
     );
   return { namespace: ownNamespace(environment), name };
+}
+
+/** Of the disk, or a size whatever the disk. */
+export type EvictionReserve = { readonly ratio: number } | { readonly bytes: number };
+
+const PERCENTAGE = /^(\d{1,2}(?:\.\d+)?)%$/;
+
+/** As kubelet's thresholds are written: "10%", or "5Gi". Throws with a sentence for the user. */
+export function readEvictionReserve(text: string): EvictionReserve {
+  const [, percentage] = PERCENTAGE.exec(text) ?? [];
+  if (percentage !== undefined) return { ratio: Number(percentage) / 100 };
+  try {
+    return { bytes: parseQuantity(text) };
+  } catch (error) {
+    if (error instanceof QuantityError)
+      throw new Error(
+        `--eviction-reserve ${text} is neither a percentage below 100%, such as 10%, nor a size, such as 5Gi`,
+        {
+          cause: error,
+        },
+      );
+    throw error;
+  }
+}
+
+export function evictionReserveBytes(reserve: EvictionReserve, diskBytes: number): number {
+  return "ratio" in reserve ? Math.ceil(reserve.ratio * diskBytes) : reserve.bytes;
 }

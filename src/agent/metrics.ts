@@ -1,12 +1,13 @@
 // What Prometheus scrapes from an agent. Gauges are read from the state at each scrape; a filesystem without a fresh reading
 // has no series, since no data is never 0.
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import type { LastOperation } from "../api/filesystem-layout.ts";
-import type { Clock } from "../process/clock.ts";
-import { createMetricsRegistry } from "../process/metrics-registry.ts";
+import type { LastOperation } from "../contracts/kinds/filesystem-layout.ts";
+import type { SampledReading } from "../contracts/reading.ts";
+import type { Clock } from "../platform/process/clock.ts";
+import { createMetricsRegistry } from "../platform/process/metrics/metrics-server.ts";
 import type { KubeletRegistration } from "./csi/kubelet-registration.ts";
-import type { MeasuredClaim } from "./foreign-claims/claim-slots.ts";
-import type { SampledReading, VolumeStates } from "./volumes/volume-state.ts";
+import type { MeasuredClaim } from "./ordinary-claims/claim-measurer.ts";
+import type { VolumesByHandle } from "./volumes/node-volume.ts";
 
 export interface AgentMetrics {
   readonly registry: Registry;
@@ -16,7 +17,7 @@ export interface AgentMetrics {
 }
 
 export interface AgentMetricsParts {
-  readonly states: VolumeStates;
+  readonly volumes: VolumesByHandle;
   /** Of other drivers. */
   readonly claims: () => Iterable<MeasuredClaim>;
   readonly clock: Clock;
@@ -99,8 +100,12 @@ const FILESYSTEM_GAUGES: readonly { name: string; help: string; value: (reading:
   },
 ];
 
-function measuredOf({ states, claims }: Pick<AgentMetricsParts, "states" | "claims">): Measured[] {
-  const own = [...states.values()].map(({ record: { claimRef }, reading, hung }) => ({ claimRef, reading, hung }));
+function measuredOf({ volumes, claims }: Pick<AgentMetricsParts, "volumes" | "claims">): Measured[] {
+  const own = [...volumes.values()].map(({ state: { record, reading, mounted } }) => ({
+    claimRef: record.claimRef,
+    reading,
+    hung: mounted?.hung === true,
+  }));
   return [...own, ...claims()];
 }
 
@@ -140,7 +145,7 @@ function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): voi
   gauge(
     "tidemark_agent_filesystems",
     "Filesystems mounted on this node.",
-    () => [...parts.states.values()].filter(({ mounted }) => mounted !== undefined).length,
+    () => [...parts.volumes.values()].filter(({ state }) => state.mounted !== undefined).length,
   );
   gauge(
     "tidemark_agent_claims",
@@ -155,9 +160,13 @@ function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): voi
   gauge(
     "tidemark_agent_read_only_filesystems",
     "Mounted filesystems that take no writes.",
-    () => [...parts.states.values()].filter(({ readOnlySinceMs }) => readOnlySinceMs !== undefined).length,
+    () => [...parts.volumes.values()].filter(({ state }) => state.mounted?.readOnlySinceMs !== undefined).length,
   );
-  gauge("tidemark_agent_stranded_threads", "Sampling threads left behind in the kernel.", parts.strandedThreads);
+  gauge(
+    "tidemark_agent_stranded_threads",
+    "Threads that read filesystems, left behind in the kernel.",
+    parts.strandedThreads,
+  );
   gauge("tidemark_agent_stranded_commands", "Commands left behind in the kernel.", parts.strandedCommands);
   gauge("tidemark_agent_connected_engines", "Policy engines that samples are streamed to.", parts.connectedEngines);
 }

@@ -1,13 +1,13 @@
-// Whether the agent's directories lie where they lay before: a disk of their own that is not mounted after a boot leaves an empty directory on
-// the node's disk, in which every record and member would seem never to have been. Only the place of a directory with something in it is
-// recorded, in the CSI socket's directory, which kubelet owns. A directory that somebody has deleted lies where it lay, and is made again.
+// Whether the agent's directories lie where they lay before: a disk of their own that is not mounted after a boot leaves an empty directory
+// on the node's disk, in which every record and member would seem never to have been. Only the place of a directory with something in it is
+// recorded, in the CSI socket's directory, which kubelet owns. A directory that was deleted lies where it lay, and is recreated.
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
-import { z } from "zod";
-import type { FilePort } from "../process/file-port.ts";
-import type { Logger } from "../process/log.ts";
+import * as z from "zod";
+import type { FilePort } from "../platform/process/effects/file-port.ts";
+import type { Logger } from "../platform/process/log.ts";
 import type { AgentConfig } from "./config.ts";
-import { type MountTable, parseMounts, readMountTable } from "./storage/filesystem/mount-table.ts";
+import { type MountTable, parseMounts, readMountTable } from "./storage/filesystem/devices-and-mounts.ts";
 
 type Directories = Pick<AgentConfig, "stateDirectory" | "memberDirectory" | "csiSocket">;
 
@@ -27,8 +27,7 @@ export function checkPlaces({ stateDirectory, memberDirectory, csiSocket }: Dire
     const place = placeOf(directory, table);
     if (before !== place)
       throw new Error(
-        `Mount the disk of ${directory} and restart the agent: the directory was "${before}" of its filesystem, is "${place}" of another ` +
-          `one now, and nothing is in it. If what was in it is lost, delete ${recordPath}`,
+        `Mount the disk of ${directory} and restart the agent: "${before}" of its filesystem was there, now "${place}", empty. If its data is lost, delete ${recordPath}`,
       );
   }
 }
@@ -123,7 +122,7 @@ function isWithin(directory: string, path: string): boolean {
   return path === directory || path.startsWith(directory === "/" ? "/" : `${directory}/`);
 }
 
-/** Files of locks stay behind volumes that are gone. Whatever else is in it, empty directories apart, is of a volume, or of somebody. */
+/** Lock files stay behind volumes that are gone. Any other file means that the directory holds a volume's data, or another program's. */
 function isUnused(directory: string): boolean {
   if (!existsSync(directory)) return true;
   try {

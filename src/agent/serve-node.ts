@@ -1,11 +1,11 @@
 // What others call on this node: kubelet the CSI services, after their registration; Prometheus and kubelet's probes HTTP.
 // Only wiring.
-import type { KubeClient } from "../kube/client/client.ts";
-import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
-import type { Logger } from "../process/log.ts";
-import { startMetricsServer } from "../process/metrics-server.ts";
-import { secureMetrics } from "../process/secured-metrics.ts";
-import type { Stoppable } from "../process/shutdown.ts";
+import type { KubeClient } from "../platform/kube/client/client.ts";
+import { type GrpcService, serveOnSocket } from "../platform/process/grpc.ts";
+import type { Logger } from "../platform/process/log.ts";
+import { startMetricsServer } from "../platform/process/metrics/metrics-server.ts";
+import { secureMetrics } from "../platform/process/metrics/secured-metrics.ts";
+import type { Stoppable } from "../platform/process/shutdown.ts";
 import type { AgentConfig } from "./config.ts";
 import { type KubeletRegistration, serveKubeletRegistration } from "./csi/kubelet-registration.ts";
 import { registerKubeletGauge } from "./metrics.ts";
@@ -45,7 +45,7 @@ export async function serveNode(
     host: config.httpHost,
     port: config.httpPort,
     registry,
-    unhealthy: volumes.sampler.unhealthy,
+    unhealthy: volumes.unhealthy,
     notReady: () => notReady(volumes, registrations),
     secured: secureMetrics(config.metricsAuthentication, client, log),
   });

@@ -1,11 +1,19 @@
-// `tidemark explain CLAIM`: asks the engine why a claim has the size it has, and prints it for a person. It decides nothing itself.
+// `tidemark explain CLAIM`: asks the engine why a claim has the size it has, and prints it for a person: the plan first, then its grounds.
+// `tidemark explain --pod NAMESPACE/NAME`: which nodes take a pod's volumes. It decides nothing.
 import { parseArgs } from "node:util";
-import { Agent, type Dispatcher, request } from "undici";
-import { printable } from "../api/printable.ts";
-import type { Explanation } from "../policy-engine/index.ts";
-import { isLoopback } from "../process/address.ts";
-import { runExplainPod } from "./explain-pod.ts";
-import { explanationLines } from "./explanation-lines.ts";
+import { Agent } from "undici";
+import { parseObjectKey } from "../contracts/kubernetes/object.ts";
+import { printable } from "../contracts/printable.ts";
+import { formatDuration } from "../contracts/quantities/duration.ts";
+import { formatBytes } from "../contracts/quantities/quantity.ts";
+import { PLACEMENT_FLAGS, readPlacement } from "../extender/config.ts";
+import type { ScoreParts } from "../extender/decide/decide-score.ts";
+import { explainPod, type NodeVerdict, type PodExplanation } from "../extender/report/explain-placement.ts";
+import { createKubeClient } from "../platform/kube/client/http-client.ts";
+import { CONNECTION_FLAGS, connectionOf, readConnectionSettings } from "../platform/kube/client/kube-config.ts";
+import { directEffects } from "../platform/process/effects/effects.ts";
+import { isLoopback } from "../platform/process/flags.ts";
+import type { ExplainedRule, Explanation } from "../policy-engine/index.ts";
 
 const USAGE = `Usage: tidemark explain CLAIM [--namespace NAME] [--engine URL] [--output json]
        tidemark explain --pod NAMESPACE/NAME [--output json]    which nodes take its volumes, and why others do not
@@ -31,32 +39,150 @@ export async function runExplain(args: readonly string[]): Promise<void> {
     process.stdout.write(USAGE);
     return;
   }
-  const explanation = await ask(values.engine, values.namespace, claim);
-  const text =
-    values.output === "json" ? JSON.stringify(explanation, null, 2) : explanationLines(explanation).join("\n");
+  print(values.output, await ask(values.engine, values.namespace, claim), explanationLines);
+}
+
+function print<T>(output: string, explanation: T, linesOf: (explanation: T) => string[]): void {
+  const text = output === "json" ? JSON.stringify(explanation, null, 2) : linesOf(explanation).join("\n");
   process.stdout.write(`${printable(text)}\n`);
 }
 
 async function ask(engine: string, namespace: string, claim: string): Promise<Explanation> {
-  const url = `${engine}/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(claim)}`;
-  const dispatcher = dispatcherOf(new URL(url));
+  const url = new URL(`${engine}/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(claim)}`);
+  const { origin, pathname: path } = url;
+  const agent = agentFor(url);
   try {
-    const answer = await request(url, dispatcher && { dispatcher }).catch((error: unknown) => {
+    const answer = await agent.request({ origin, path, method: "GET" }).catch((error: unknown) => {
       const hint = "give its address with --engine";
       throw new Error(`the policy-engine does not answer at ${engine}: ${hint}`, { cause: error });
     });
     const body = (await answer.body.json()) as Explanation & { error?: string };
-    if (answer.statusCode !== HTTP_OK) throw new Error(body.error ?? `${url} answered ${answer.statusCode}`);
+    if (answer.statusCode !== HTTP_OK) throw new Error(body.error ?? `${url.href} answered ${answer.statusCode}`);
     return body;
   } finally {
-    await dispatcher?.close();
+    await agent.close();
   }
 }
 
 const HTTP_OK = 200;
 
 /** A port-forward leads to the pod that the API server names, and the engine's own certificate names no address: it is not checked there. */
-function dispatcherOf({ protocol, hostname }: URL): Dispatcher | undefined {
+function agentFor({ protocol, hostname }: URL): Agent {
   const isChecked = protocol !== "https:" || !isLoopback(hostname.replace(/^\[|\]$/g, ""));
-  return isChecked ? undefined : new Agent({ connect: { rejectUnauthorized: false } });
+  return new Agent(isChecked ? {} : { connect: { rejectUnauthorized: false } });
+}
+
+const VERDICT_MARKS: Readonly<Record<ExplainedRule["verdict"], string>> = {
+  holds: "yes",
+  "does not hold": "no ",
+  unknown: "?  ",
+};
+
+function explanationLines(explanation: Explanation): string[] {
+  return [
+    `${explanation.claim}, decided by ${explanation.policy ?? "no policy"}`,
+    "",
+    ...planLines(explanation),
+    "",
+    "Facts",
+    ...aligned(explanation.facts.map(({ name, value, ageMs }) => [name, `${value}${age(ageMs)}`])),
+    "",
+    "Rules",
+    ...(explanation.rules.length === 0 ? ["  none"] : explanation.rules.flatMap(ruleLines)),
+    ...explanation.problems.map(
+      ({ field, message, hint }) => `  ${field}: ${message}${hint === undefined ? "" : ` (${hint})`}`,
+    ),
+    "",
+    "Bounds",
+    ...aligned([
+      ["never under", explanation.lowerBy],
+      ["never over", explanation.upperBy],
+      ["next extend at", nextExtend(explanation.nextExtendUsedBytes)],
+    ]),
+  ];
+}
+
+function planLines({ plan, atMs }: Explanation): string[] {
+  const lines = [`  ${plan.kind}: ${plan.reason}`, `  ${plan.message}`];
+  if (plan.kind !== "hold") return lines;
+  if (plan.preview !== undefined) lines.push(`  would: ${plan.preview}`);
+  if (plan.nextEligibleMs !== undefined)
+    lines.push(`  earliest change: in ${formatDuration(Math.max(0, plan.nextEligibleMs - atMs))}`);
+  return lines;
+}
+
+function ruleLines(rule: ExplainedRule): string[] {
+  const lines = [`  ${VERDICT_MARKS[rule.verdict]}  ${rule.name} (${rule.action}): ${rule.when}`];
+  if (rule.because !== undefined) lines.push(`       ${rule.because}`);
+  if (rule.verdict === "holds" && rule.forMs > 0)
+    lines.push(`       for ${formatDuration(rule.heldForMs)} of ${formatDuration(rule.forMs)}`);
+  if (rule.candidateBytes !== undefined) lines.push(`       would make it ${formatBytes(rule.candidateBytes)}`);
+  return lines;
+}
+
+function nextExtend(usedBytes: number | undefined): string {
+  return usedBytes === undefined ? "nothing would extend it" : `${formatBytes(usedBytes)} used`;
+}
+
+function age(ageMs: number | undefined): string {
+  return ageMs === undefined ? "" : `, ${formatDuration(Math.max(0, ageMs))} old`;
+}
+
+function aligned(pairs: readonly (readonly [name: string, value: string])[]): string[] {
+  const width = Math.max(...pairs.map(([name]) => name.length));
+  return pairs.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`);
+}
+
+// Which nodes take a pod's volumes, which do not and why, by the objects as they are now.
+
+const POD_USAGE = `Usage: tidemark explain --pod NAMESPACE/NAME [--output json] [--kubeconfig FILE | --server URL [--credentials DIRECTORY]]
+
+  The flags of the extender's weights (--weight-free, --weight-growth, --weight-io, --default-divisor, --divisor CLASS=NUMBER)
+  are taken, too: give those that it runs with.
+`;
+
+async function runExplainPod(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      ...CONNECTION_FLAGS,
+      ...PLACEMENT_FLAGS,
+      pod: { type: "string" },
+      output: { type: "string", short: "o", default: "text" },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  if (values.help || !values.pod) {
+    process.stdout.write(POD_USAGE);
+    return;
+  }
+  const connection = await connectionOf(readConnectionSettings(values, {}));
+  const client = createKubeClient({ connection, effects: directEffects, userAgent: "tidemark-cli" });
+  try {
+    const { namespace = "default", name } = parseObjectKey(values.pod);
+    const explanation = await explainPod(client, { namespace, name }, readPlacement(values), Date.now());
+    print(values.output, explanation, podExplanationLines);
+  } finally {
+    await client.close();
+  }
+}
+
+function podExplanationLines({ pod, message, nodes }: PodExplanation): string[] {
+  if (message !== undefined) return [`${pod}: ${message}`];
+  const width = Math.max(0, ...nodes.map(({ nodeName }) => nodeName.length));
+  const fitting = nodes.filter(({ fits }) => fits).length;
+  return [
+    `${pod}: ${fitting} of ${nodes.length} nodes take its volumes`,
+    "",
+    ...nodes.map((node) => `  ${node.nodeName.padEnd(width)}  ${verdictOf(node)}`),
+  ];
+}
+
+function verdictOf({ message, score, parts }: NodeVerdict): string {
+  return message ?? `score ${score} (${partsOf(parts)})`;
+}
+
+function partsOf(parts: ScoreParts): string {
+  const names = ["free", "growth", "io"] as const;
+  return names.map((name) => `${name} ${parts[name]?.toFixed(1) ?? "not known"}`).join(", ");
 }

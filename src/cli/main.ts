@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The `tidemark` command: one bundle, every process of a cluster, and what an operator asks them by hand.
-import { runCommandLine } from "../process/command-line.ts";
+import { runCommandLine } from "../platform/process/flags.ts";
 
 // Loaded when they are run: a process should not pay for the others.
 void runCommandLine("tidemark", {
@@ -21,7 +21,7 @@ void runCommandLine("tidemark", {
     run: async (args) => (await import("../agent/main.ts")).runAgent(args),
   },
   extender: {
-    summary: "the process that tells the scheduler where volumes fit",
+    summary: "the process that the scheduler asks where volumes fit",
     run: async (args) => (await import("../extender/main.ts")).runExtender(args),
   },
   "ca-publisher": {

@@ -1,20 +1,27 @@
-// What the extender is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of this process
+// What the extender gets from outside: flags, and the environment for the pod's cluster and for faults. The only file of this process
 // that reads either.
 
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/client/kube-config.ts";
-import { isLoopback } from "../process/address.ts";
+import {
+  CONNECTION_FLAGS,
+  type ConnectionSettings,
+  readConnectionSettings,
+} from "../platform/kube/client/kube-config.ts";
 import {
   durationFlag,
+  isLoopback,
   oneOfFlag,
+  ownNamespace,
   PROCESS_FLAGS,
   type ProcessSettings,
   portFlag,
   readFlags,
   readProcessSettings,
-} from "../process/flags.ts";
-import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
-import { ownNamespace } from "../process/pod-environment.ts";
+} from "../platform/process/flags.ts";
+import {
+  METRICS_FLAGS,
+  type MetricsAuthentication,
+  readMetricsAuthentication,
+} from "../platform/process/metrics/secured-metrics.ts";
 import type { PlacementSettings } from "./place-pods.ts";
 
 export interface ExtenderConfig extends ProcessSettings {
@@ -23,7 +30,7 @@ export interface ExtenderConfig extends ProcessSettings {
   readonly metricsAuthentication: MetricsAuthentication | undefined;
   /** Where schedulers ask; httpPort is for probes and metrics. */
   readonly extenderPort: number;
-  /** Off only where nobody outside of this machine can ask. */
+  /** Off only where no other machine can ask. */
   readonly tls: (typeof TLS_KINDS)[number];
   /** Where the Secret of its certificate is. */
   readonly namespace: string;
@@ -84,12 +91,12 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   };
 }
 
-/** An answer holds room: whoever reaches an open port could keep a cluster's pods out of their nodes. */
+/** An answer holds room: a stranger at an open port could block a cluster's pods from their nodes. */
 function readTls(text: string, host: string): ExtenderConfig["tls"] {
   const tls = oneOfFlag("extender-tls", text, TLS_KINDS);
   if (tls === "Off" && !isLoopback(host))
     throw new Error(
-      `--extender-tls Off, and --http-host ${host} can be reached from outside this machine: anybody could ask for all ` +
+      `--extender-tls Off, and --http-host ${host} can be reached from outside this machine: any client could ask for all ` +
         "room. Give --extender-tls SelfMade, or an address of loopback",
     );
   return tls;
@@ -112,14 +119,14 @@ export function readPlacement(values: PlacementValues): PlacementSettings {
 function countFlag(flag: string, text: string): number {
   const count = Number(text);
   if (!/^\d+$/.test(text) || count < 1 || count > OFFERED_NODES_LIMIT)
-    throw new Error(`--${flag} ${text} is no number from 1 to ${OFFERED_NODES_LIMIT}`);
+    throw new Error(`--${flag} ${text} is not a number from 1 to ${OFFERED_NODES_LIMIT}`);
   return count;
 }
 
 function numberFlag(flag: string, text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !(value >= 0 && value <= NUMBER_LIMIT))
-    throw new Error(`--${flag} ${text} is no number from 0 to ${NUMBER_LIMIT}`);
+    throw new Error(`--${flag} ${text} is not a number from 0 to ${NUMBER_LIMIT}`);
   return value;
 }
 
@@ -131,6 +138,6 @@ function divisorFlag(flag: string, text: string): number {
 
 function divisorOfClass(text: string): readonly [string, number] {
   const equals = text.lastIndexOf("=");
-  if (equals <= 0) throw new Error(`--divisor ${text} is no CLASS=NUMBER`);
+  if (equals <= 0) throw new Error(`--divisor ${text} is not CLASS=NUMBER`);
   return [text.slice(0, equals), divisorFlag("divisor", text.slice(equals + 1))];
 }

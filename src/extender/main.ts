@@ -1,75 +1,13 @@
-// The extender's wiring: what is made of what, in which order it starts and stops.
-import { setTimeout as sleep } from "node:timers/promises";
-import { createKubeClient } from "../kube/client/http-client.ts";
-import { connectionOf } from "../kube/client/kube-config.ts";
-import { systemClock } from "../process/clock.ts";
-import { effectsOf } from "../process/fault-effects.ts";
-import { createLogger } from "../process/log.ts";
-import { startMetricsServer } from "../process/metrics-server.ts";
-import { secureMetrics } from "../process/secured-metrics.ts";
-import { stopAll, untilSignal } from "../process/shutdown.ts";
-import { createLedger } from "./apply/ledger.ts";
+// The extender as a process: configuration, start, and an orderly end at a signal.
+import { createLogger } from "../platform/process/log.ts";
+import { stopAll, untilSignal } from "../platform/process/shutdown.ts";
 import { readConfig } from "./config.ts";
-import { createAskedPods } from "./gather/asked-pods.ts";
-import { createCaches } from "./gather/caches.ts";
-import { createClusterView } from "./gather/cluster-view.ts";
-import { createExtenderMetrics } from "./metrics.ts";
-import { createPlacement } from "./place-pods.ts";
-import { createExtenderCertificate } from "./report/extender-certificate.ts";
-import { startExtenderServer } from "./report/extender-server.ts";
+import { startExtender } from "./start-extender.ts";
 
 export async function runExtender(args: readonly string[]): Promise<void> {
   const config = readConfig(args);
   const log = createLogger("extender", config.logLevel);
-  const nowMs = (): number => systemClock.nowMs();
-  const connection = await connectionOf(config.connection);
-  const client = createKubeClient({ connection, effects: effectsOf(config), log, userAgent: "tidemark-extender" });
-  const caches = createCaches(client, log);
-  const ledger = createLedger(config.holdLimitMs);
-  const view = createClusterView(caches.stores, ledger, nowMs);
-  const pods = createAskedPods(caches.stores.pods);
-  const metrics = createExtenderMetrics(view, ledger, nowMs);
-  let waitsFor: string | undefined = "the first list from the API server is not complete";
-  const notReady = (): string | undefined =>
-    waitsFor ?? (config.tls === "Off" || certificate.isShown() ? undefined : "its certificate is not made yet");
-  // Whatever becomes of the port of questions, kubelet and Prometheus are answered.
-  const http = await startMetricsServer({
-    host: config.httpHost,
-    port: config.httpPort,
-    registry: metrics.registry,
-    unhealthy: () => undefined,
-    notReady,
-    secured: secureMetrics(config.metricsAuthentication, client, log),
-  });
-  const questions = await startExtenderServer({
-    host: config.httpHost,
-    port: config.extenderPort,
-    tls: config.tls === "SelfMade",
-    placement: createPlacement(view, ledger, config.placement),
-    pods,
-    metrics,
-    clock: systemClock,
-    notReady,
-    log,
-  });
-  const certificate = createExtenderCertificate(client, config.namespace, questions.replace, log);
-  if (config.tls === "SelfMade") certificate.start();
-  const started = caches.start(view, pods).then(async () => {
-    view.refresh(nowMs());
-    waitsFor = "what another replica has answered is still to be seen";
-    await sleep(config.startDelayMs, undefined, { ref: false });
-    waitsFor = undefined;
-    log.info({ httpPort: http.port, extenderPort: questions.port }, "serving");
-  });
-  started.catch((err: unknown) => log.error({ err }, "the caches are not filled"));
-
+  const parts = await startExtender(config, log);
   await untilSignal();
-  const parts = [
-    { name: "API server client", stop: () => client.close() },
-    { name: "caches", stop: () => caches.stop() },
-    { name: "certificate", stop: () => certificate.stop() },
-    { name: "questions", stop: () => questions.close() },
-    { name: "HTTP server", stop: () => http.close() },
-  ];
   await stopAll(parts, log);
 }

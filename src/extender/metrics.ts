@@ -1,10 +1,9 @@
 // The extender's own metrics: what it was asked, why nodes were refused, what is taken, and which nodes cannot be judged. Labels are
 // closed sets.
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import { createMetricsRegistry } from "../process/metrics-registry.ts";
+import { createMetricsRegistry } from "../platform/process/metrics/metrics-server.ts";
 import type { Ledger } from "./apply/ledger.ts";
-import { isUnheard } from "./decide/decide-fit.ts";
-import type { MisfitReason } from "./decide/misfit.ts";
+import { type FitFailureReason, isUnheard } from "./decide/decide-fit.ts";
 import type { ClusterView } from "./gather/cluster-view.ts";
 import type { FilterAnswer } from "./place-pods.ts";
 
@@ -51,9 +50,9 @@ export function createExtenderMetrics(view: ClusterView, ledger: Ledger, nowMs: 
   return {
     registry,
     answered: (verb, status, durationMs) => requests.observe({ verb, status }, durationMs / 1000),
-    filtered: ({ fits, misfits }) => {
-      const counts = new Map<MisfitReason, number>();
-      for (const { misfit } of misfits) counts.set(misfit.reason, (counts.get(misfit.reason) ?? 0) + 1);
+    filtered: ({ fits, fitFailures }) => {
+      const counts = new Map<FitFailureReason, number>();
+      for (const { fitFailure } of fitFailures) counts.set(fitFailure.reason, (counts.get(fitFailure.reason) ?? 0) + 1);
       for (const [reason, count] of counts) refused.inc({ reason }, count);
       if (fits.length === 0) unplaced.inc();
     },
@@ -61,12 +60,12 @@ export function createExtenderMetrics(view: ClusterView, ledger: Ledger, nowMs: 
   };
 }
 
-const NODE_STATES = ["Reported", "NotReported", "Unheard", "Cordoned"] as const;
+const NODE_STATES = ["Reported", "NotReported", "AgentNotReady", "Cordoned"] as const;
 
 function registerNodeStates(registry: Registry, view: ClusterView, nowMs: () => number): void {
   const gauge: Gauge<"state"> = new Gauge({
     name: "tidemark_extender_nodes",
-    help: "Nodes by what is known of their storage: reported, never reported, or reported by an agent that is no longer heard.",
+    help: "Nodes by their capacity report: present, absent, or stale because their agent is not ready.",
     labelNames: ["state"],
     registers: [registry],
     collect: () => {
@@ -74,7 +73,7 @@ function registerNodeStates(registry: Registry, view: ClusterView, nowMs: () => 
       const counts = new Map<string, number>(NODE_STATES.map((state) => [state, 0]));
       for (const { facts } of view.nodes()) {
         const reports = isUnheard(facts, nowMs())
-          ? "Unheard"
+          ? "AgentNotReady"
           : facts.classes === undefined
             ? "NotReported"
             : "Reported";
@@ -91,7 +90,7 @@ function registerTaken(registry: Registry, ledger: Ledger): void {
     name: "tidemark_extender_ledger_entries",
     help:
       "What nodes do not show yet of volumes, extends and other drivers' attach slots (reservation), " +
-      "pods that were answered a moment ago (hold), and nodes that are counted for (node).",
+      "pods that were answered but are not placed yet (hold), and nodes that are counted for (node).",
     labelNames: ["kind"],
     registers: [registry],
     collect: () => {

@@ -1,12 +1,18 @@
-// What lvmd is told from outside by flags and environment; what it is to serve is in the file that --config names. The only file of
+// What lvmd gets from outside by flags and environment; what it is to serve is in the file that --config names. The only file of
 // this process that reads either.
 import { isAbsolute } from "node:path";
-import { durationFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import {
+  durationFlag,
+  PROCESS_FLAGS,
+  type ProcessSettings,
+  readFlags,
+  readProcessSettings,
+} from "../platform/process/flags.ts";
 
 export interface LvmdConfig extends ProcessSettings {
   /** TopoLVM's lvmd.yaml. */
   readonly settingsFile: string;
-  /** Ends of reductions are kept here. */
+  /** The directory with the ends of reductions. */
   readonly stateDirectory: string;
   /** Where LVM writes a group's metadata after each change: what lvmd hears of others' changes. */
   readonly backupDirectory: string;
@@ -30,7 +36,7 @@ const LEAST_COMMAND_LIMIT_MS = 1000;
 export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): LvmdConfig {
   const values = readFlags(FLAGS, args);
   for (const flag of PATH_FLAGS)
-    if (!isAbsolute(values[flag])) throw new Error(`--${flag} ${values[flag]} is no absolute path`);
+    if (!isAbsolute(values[flag])) throw new Error(`--${flag} ${values[flag]} is not an absolute path`);
   return {
     ...readProcessSettings(values, environment),
     settingsFile: values.config,

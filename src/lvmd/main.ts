@@ -1,6 +1,6 @@
 // The process that runs LVM: flags → wiring → signal. Volumes stay as they are when it ends.
-import { createLogger } from "../process/log.ts";
-import { stopAll, untilSignal } from "../process/shutdown.ts";
+import { createLogger } from "../platform/process/log.ts";
+import { stopAll, untilSignal } from "../platform/process/shutdown.ts";
 import { readConfig } from "./config.ts";
 import { startLvmd } from "./start-lvmd.ts";
 

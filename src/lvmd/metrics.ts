@@ -1,10 +1,9 @@
 // What Prometheus scrapes from lvmd. Gauges are read from the last report at each scrape; LVM is not asked.
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import type { RefusalCode } from "../csi/refusal.ts";
-import { createMetricsRegistry } from "../process/metrics-registry.ts";
-import { type ClassState, classState, volumesOf } from "./classes/class-state.ts";
-import { promisableBytes } from "./classes/room.ts";
-import { figuresOf, readDiskFigures } from "./diskstats.ts";
+import type { RefusalCode } from "../contracts/csi/refusal.ts";
+import { createMetricsRegistry } from "../platform/process/metrics/metrics-server.ts";
+import { type ClassState, classState, promisableBytes, volumesOf } from "./classes/class-state.ts";
+import { figuresOf, readDiskFigures } from "./devices.ts";
 import type { Report, ReportedVolume } from "./lvm/report.ts";
 import type { Settings } from "./settings/settings.ts";
 import { isUnusable } from "./volumes/volume-host.ts";

@@ -1,33 +1,28 @@
 // lvmd's wiring: settings → LVM and what is known of it → services on the socket.
 import { mkdirSync } from "node:fs";
-import { systemClock } from "../process/clock.ts";
-import { createCommandPort } from "../process/command-port.ts";
-import { effectsOf } from "../process/fault-effects.ts";
-import { createFilePort } from "../process/file-port.ts";
-import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
-import type { Logger } from "../process/log.ts";
-import { startMetricsServer } from "../process/metrics-server.ts";
-import type { Stoppable } from "../process/shutdown.ts";
+import { systemClock } from "../platform/process/clock.ts";
+import { createCommandPort } from "../platform/process/effects/command-port.ts";
+import { effectsOf } from "../platform/process/effects/effects.ts";
+import { createFilePort } from "../platform/process/effects/file-port.ts";
+import { type GrpcService, serveOnSocket } from "../platform/process/grpc.ts";
+import type { Logger } from "../platform/process/log.ts";
+import { startMetricsServer } from "../platform/process/metrics/metrics-server.ts";
+import type { Stoppable } from "../platform/process/shutdown.ts";
 import type { LvmdConfig } from "./config.ts";
-import { readDiskFigures } from "./diskstats.ts";
+import { readDiskFigures } from "./devices.ts";
 import { followChanges } from "./lvm/follow-changes.ts";
-import { createGroupLanes } from "./lvm/group-lanes.ts";
-import { createLvm } from "./lvm/lvm.ts";
+import { createGroupQueues, createLvm } from "./lvm/lvm.ts";
 import { refusalOfLvmError } from "./lvm/lvm-error.ts";
 import { createReportCache, type ReportCache } from "./lvm/report-cache.ts";
-import { lvmdProblem } from "./lvmd-health.ts";
 import { createLvmdMetrics, type LvmdMetrics, registerLvmdGauges } from "./metrics.ts";
-import { followPools } from "./pools/follow-pools.ts";
-import { createPoolTending } from "./pools/tend-pools.ts";
-import { createHealthService } from "./rpc/health-service.ts";
-import { createLVService } from "./rpc/lv-service.ts";
-import { lvmdMethods } from "./rpc/lvmd-method.ts";
+import { createPoolReconciler, followPools } from "./pools/thin-pools.ts";
+import { createHealthService, lvmdProblem } from "./rpc/health-service.ts";
 import { createLvmdService } from "./rpc/lvmd-service.ts";
-import { createVGService } from "./rpc/vg-service.ts";
+import { lvmdMethods } from "./rpc/methods.ts";
+import { createLVService, createVGService } from "./rpc/topolvm-services.ts";
 import { type FollowedSettings, followSettings } from "./settings/follow-settings.ts";
-import { loadReduceTokens, type ReduceTokens } from "./volumes/reduce-tokens.ts";
-import { settleReductions } from "./volumes/reduce-volume.ts";
-import { createReductionsUnderWay } from "./volumes/reductions-under-way.ts";
+import { settleReductions } from "./volumes/reduce/reduce-volume.ts";
+import { createReductionsUnderWay, loadReduceTokens, type ReduceTokens } from "./volumes/reduce/reductions.ts";
 import type { VolumeHost } from "./volumes/volume-host.ts";
 
 /** Starts everything, in this order; stop it in reverse. Throws where the settings cannot be used at all. */
@@ -46,9 +41,9 @@ export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppa
   const problem = (): string | undefined => lvmdProblem(settings, reports);
   const services = createServices(host, tokens, metrics, settings, problem);
 
-  const tending = createPoolTending(host);
-  reports.onChange(tending.look);
-  settings.onChange(tending.look);
+  const reconciling = createPoolReconciler(host);
+  reports.onChange(reconciling.look);
+  settings.onChange(reconciling.look);
   // What is wrong with a pool is put right before the first call is answered: they wait in the same queue.
   await reports.fresh().catch((err: unknown) => log.error({ err }, "LVM gave no report; it is asked again"));
   void settleReductions(host, tokens);
@@ -87,12 +82,12 @@ function createHost(config: LvmdConfig, settings: FollowedSettings, metrics: Lvm
       if (outcome !== "ok" && command !== "fullreport") reports.expectChange();
     },
   });
-  const lanes = createGroupLanes();
-  const reports: ReportCache = createReportCache(lvm, lanes.isBusy, log);
+  const queues = createGroupQueues();
+  const reports: ReportCache = createReportCache(lvm, queues.isBusy, log);
   return {
     settings: settings.now,
     lvm,
-    lanes,
+    queues,
     reports,
     reductions: createReductionsUnderWay(),
     poolProblems: new Map(),
@@ -103,7 +98,7 @@ function createHost(config: LvmdConfig, settings: FollowedSettings, metrics: Lvm
   };
 }
 
-/** Their streams tell each change. */
+/** Their streams carry each change. */
 function createServices(
   host: VolumeHost,
   tokens: ReduceTokens,
@@ -115,10 +110,10 @@ function createServices(
   const groups = createVGService(method, host);
   const own = createLvmdService(method, host, tokens);
   const health = createHealthService(problem);
-  const tellOfChange = (): void => {
+  const reportChange = (): void => {
     for (const { changed } of [groups, own, health]) changed();
   };
-  host.reports.onChange(tellOfChange);
-  settings.onChange(tellOfChange);
+  host.reports.onChange(reportChange);
+  settings.onChange(reportChange);
   return [createLVService(method, host, tokens), groups, own, health];
 }

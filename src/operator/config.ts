@@ -1,20 +1,28 @@
-// What the operator is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of
+// What the operator gets from outside: flags, and the environment for the pod's cluster and for faults. The only file of
 // this process that reads either.
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/client/kube-config.ts";
+import {
+  CONNECTION_FLAGS,
+  type ConnectionSettings,
+  readConnectionSettings,
+} from "../platform/kube/client/kube-config.ts";
 import {
   durationFlag,
+  ownNamespace,
+  ownUserName,
   PROCESS_FLAGS,
   type ProcessSettings,
   portFlag,
   quantityFlag,
   readFlags,
   readProcessSettings,
-} from "../process/flags.ts";
-import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
-import { ownNamespace, ownUserName } from "../process/pod-environment.ts";
+} from "../platform/process/flags.ts";
+import {
+  METRICS_FLAGS,
+  type MetricsAuthentication,
+  readMetricsAuthentication,
+} from "../platform/process/metrics/secured-metrics.ts";
 
 export interface OperatorConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
@@ -31,7 +39,7 @@ export interface OperatorConfig extends ProcessSettings {
   readonly csiSocket: string;
   /** The same of span.tidemark.dev; undefined: that driver is not served. */
   readonly spanCsiSocket: string | undefined;
-  /** What the spans of a namespace may have of a class where none of its ResourceQuotas limits it. */
+  /** Bytes that the spans of a namespace may have of a class that no ResourceQuota of the namespace limits. */
   readonly namespaceBudgetBytes: number;
   /** How long a node must have been lost before a claim that says so is deleted. */
   readonly nodeLossDelayMs: number;

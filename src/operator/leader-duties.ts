@@ -1,26 +1,25 @@
 // What only the leading replica does: each duty begins and ends with the lease.
-import type { KubeClient } from "../kube/client/client.ts";
-import type { EventRecorder } from "../kube/events/events.ts";
-import type { Clock } from "../process/clock.ts";
-import type { Logger } from "../process/log.ts";
-import { createCapacityLoop } from "./capacity/capacity-loop.ts";
-import { createPendingClaims } from "./capacity/pending-claims.ts";
-import { createClaimLoop } from "./claim/claim-loop.ts";
-import { createOptIn } from "./claim/opt-in.ts";
+import type { KubeClient } from "../platform/kube/client/client.ts";
+import { createOwnWrites } from "../platform/kube/client/writes.ts";
+import type { EventRecorder } from "../platform/kube/events/events.ts";
+import type { KeyedQueue } from "../platform/process/async/keyed-queue.ts";
+import type { Clock } from "../platform/process/clock.ts";
+import type { Logger } from "../platform/process/log.ts";
+import { createMarkKeeper } from "./apply/mark-keeper.ts";
+import { createGuardKeeper, type MemberHome } from "./apply/member-home.ts";
+import { createMemberSteps } from "./apply/member-steps.ts";
+import type { LayoutWriter } from "./apply/volume-objects.ts";
+import { createCapacityLoop, createPendingClaims } from "./capacity/capacity-loop.ts";
+import { createOptIn } from "./claim/claim-facts.ts";
+import { createClaimLoop } from "./claim/reconcile-claim.ts";
 import type { OperatorConfig } from "./config.ts";
 import { consolidationSight } from "./consolidation/consolidation-sight.ts";
 import { createConsolidations } from "./consolidation/consolidations.ts";
 import type { Duty } from "./led-queue.ts";
-import { createGuardKeeper } from "./member/guard-keeper.ts";
-import { createMarkKeeper } from "./member/mark-keeper.ts";
-import type { MemberHome } from "./member/member-home.ts";
-import { createPace } from "./member/pace.ts";
-import type { Turns } from "./member/turns.ts";
 import type { OperatorMetrics } from "./metrics.ts";
 import { createNodeLossLoop } from "./node-loss/node-loss-loop.ts";
 import type { OperatorCaches } from "./operator-caches.ts";
-import type { LayoutWriter } from "./volume/layout-writer.ts";
-import { createVolumeLoop } from "./volume/volume-loop.ts";
+import { createVolumeLoop } from "./volumes/reconcile-volume.ts";
 
 export interface NamedDuty {
   readonly name: string;
@@ -32,17 +31,12 @@ export interface DutyParts {
   readonly client: KubeClient;
   readonly caches: OperatorCaches;
   readonly layouts: LayoutWriter;
-  readonly turns: Turns;
+  readonly turns: KeyedQueue;
   readonly home: MemberHome;
   readonly events: EventRecorder;
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
 }
-
-/** Between two attempts of a provisioner that has no room on a member's node. */
-const RESELECTION_INTERVAL_MS = 30_000;
-/** A cache shows what was made well before. */
-const MAKING_INTERVAL_MS = 1000;
 
 export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
   const { config, client, caches, layouts, turns, home, events, metrics, clock } = parts;
@@ -52,8 +46,6 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
   const ofClaims = createClaimLoop({ client, caches: claimCaches, optIn, events, clock }, metrics, log);
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, volumes, config.userName, log);
   const consolidations = createLedConsolidations(parts, log);
-  const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
-  const making = createPace(clock, MAKING_INTERVAL_MS);
   const budgetBytes = config.namespaceBudgetBytes;
   const ofVolumes = createVolumeLoop(
     {
@@ -63,12 +55,12 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
       events,
       metrics,
       clock,
-      reselection,
-      making,
+      steps: createMemberSteps({ client, home }, clock),
       turns,
       home,
       budgetBytes,
       consolidations,
+      ownWrites: createOwnWrites(clock),
     },
     log,
   );
@@ -76,8 +68,8 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
   const capacities = createCapacityLoop(client, capacityCaches, config.leaseNamespace, log);
   const allSynced = Promise.all([volumes.synced, claimCaches.synced]).then(() => undefined);
   const marks = createMarkKeeper({ client, caches: volumes, claims }, allSynced, log);
-  const settleMs = config.nodeLossDelayMs;
-  const losing = { client, caches: volumes, claims, events, metrics, clock, settleMs };
+  const delayMs = config.nodeLossDelayMs;
+  const losing = { client, caches: volumes, claims, events, metrics, clock, delayMs };
   const nodeLoss = createNodeLossLoop(losing, allSynced, log);
   const pendingClaims = createPendingClaims(claims, capacityCaches, events, log);
   return [

@@ -1,5 +1,9 @@
 // A work queue that there is only while this replica leads: it begins with every key there is, and takes each that changes.
-import { createWorkQueue, type WorkQueue, type WorkQueueOptions } from "../kube/queue/work-queue.ts";
+
+import { createWorkQueue, type WorkQueue, type WorkQueueOptions } from "../platform/kube/queue/work-queue.ts";
+import { BACK_OFFS } from "../platform/process/async/back-off.ts";
+import type { Logger } from "../platform/process/log.ts";
+import type { OperatorMetrics } from "./metrics.ts";
 
 /** What only the leading replica does. */
 export interface Duty {
@@ -44,4 +48,15 @@ export function createLedQueue(
       await ending?.stop();
     },
   };
+}
+
+/** The queue of a reconciler of volumes or claims, by their handles; each of its runs is counted. */
+export function createReconcileQueue(
+  { synced, handles }: { readonly synced: Promise<void>; readonly handles: () => Iterable<string> },
+  work: Pick<WorkQueueOptions, "name" | "concurrency" | "run">,
+  metrics: Pick<OperatorMetrics, "reconciled">,
+  log: Logger,
+): LedQueue {
+  const observer: WorkQueueOptions["observer"] = { ran: (durationMs, end) => metrics.reconciled(end, durationMs) };
+  return createLedQueue({ synced, keys: handles }, { ...work, log, backOff: BACK_OFFS.waited, observer });
 }

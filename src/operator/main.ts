@@ -1,6 +1,6 @@
 // The operator as a process: configuration, start, and an orderly end at a signal.
-import { createLogger } from "../process/log.ts";
-import { stopAll, untilSignal } from "../process/shutdown.ts";
+import { createLogger } from "../platform/process/log.ts";
+import { stopAll, untilSignal } from "../platform/process/shutdown.ts";
 import { readConfig } from "./config.ts";
 import { startOperator } from "./start-operator.ts";
 

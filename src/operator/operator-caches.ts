@@ -1,14 +1,13 @@
 // What each replica of the operator knows of the cluster: its caches, begun and stopped together.
-
-import type { Reflector } from "../kube/cache/reflector.ts";
-import type { KubeClient } from "../kube/client/client.ts";
-import type { Pod } from "../kube/resources.ts";
-import type { Logger } from "../process/log.ts";
-import type { Stoppable } from "../process/shutdown.ts";
-import { type CapacityCaches, createCapacityCaches } from "./capacity/capacity-caches.ts";
+import type { Pod } from "../contracts/kubernetes/resources.ts";
+import type { Reflector } from "../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../platform/kube/client/client.ts";
+import type { Logger } from "../platform/process/log.ts";
+import type { Stoppable } from "../platform/process/shutdown.ts";
+import { type CapacityCaches, createCapacityCaches } from "./capacity/capacity-objects.ts";
 import { type ClaimCaches, createClaimCaches } from "./claim/claim-caches.ts";
 import { createWaitingPods } from "./consolidation/consolidation-sight.ts";
-import { createVolumeCaches, type VolumeCaches } from "./volume/volume-caches.ts";
+import { createVolumeCaches, type VolumeCaches } from "./gather/volume-caches.ts";
 
 export interface OperatorCaches {
   readonly volumes: VolumeCaches;

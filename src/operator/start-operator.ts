@@ -1,31 +1,28 @@
 // The operator's wiring: adapters → caches → CSI services on every replica, and the volumes' reconciler on the one that leads.
-import { type Driver, LOCAL, SPAN } from "../csi/driver.ts";
-import { createKubeClient } from "../kube/client/http-client.ts";
-import { connectionOf } from "../kube/client/kube-config.ts";
-import { createLeaderElection, type LeaderElection } from "../kube/election/lease.ts";
-import { createEventRecorder } from "../kube/events/events.ts";
-import { systemClock } from "../process/clock.ts";
-import { effectsOf } from "../process/fault-effects.ts";
-import { serveOnSocket } from "../process/grpc.ts";
-import type { Logger } from "../process/log.ts";
-import { startMetricsServer } from "../process/metrics-server.ts";
-import { secureMetrics } from "../process/secured-metrics.ts";
-import type { Stoppable } from "../process/shutdown.ts";
+import { type Driver, LOCAL, SPAN } from "../contracts/csi/driver.ts";
+import { createKubeClient } from "../platform/kube/client/http-client.ts";
+import { connectionOf } from "../platform/kube/client/kube-config.ts";
+import { createLeaderElection, type LeaderElection } from "../platform/kube/election/lease.ts";
+import { createEventRecorder } from "../platform/kube/events/events.ts";
+import { createKeyedQueue } from "../platform/process/async/keyed-queue.ts";
+import { systemClock } from "../platform/process/clock.ts";
+import { effectsOf } from "../platform/process/effects/effects.ts";
+import { serveOnSocket } from "../platform/process/grpc.ts";
+import type { Logger } from "../platform/process/log.ts";
+import { startMetricsServer } from "../platform/process/metrics/metrics-server.ts";
+import { secureMetrics } from "../platform/process/metrics/secured-metrics.ts";
+import type { Stoppable } from "../platform/process/shutdown.ts";
+import { createMemberHome } from "./apply/member-home.ts";
+import { createLayoutWriter } from "./apply/volume-objects.ts";
 import type { OperatorConfig } from "./config.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
+import { createLayoutWatch, createVolumeChanges } from "./gather/cache-waits.ts";
 import { createLeaderDuties, type DutyParts, type NamedDuty } from "./leader-duties.ts";
-import { registerMemberBytes } from "./member/member-bytes.ts";
-import { createMemberHome } from "./member/member-home.ts";
-import { createTurns } from "./member/turns.ts";
-import { createOperatorMetrics } from "./metrics.ts";
-import { registerLostNodeVolumes } from "./node-loss/lost-node-volumes.ts";
+import { createOperatorMetrics, registerLostNodeVolumes, registerMemberBytes } from "./metrics.ts";
 import { createOperatorCaches } from "./operator-caches.ts";
-import { createLayoutWatch } from "./volume/layout-watch.ts";
-import { createLayoutWriter } from "./volume/layout-writer.ts";
-import { createVolumeChanges } from "./volume/volume-changes.ts";
-import { createPodWebhook } from "./webhook/pod-webhook.ts";
+import { createPodWebhook, type PodWebhook } from "./webhook/pod-webhook.ts";
 
-/** What it takes until a Service does not lead here any more. */
+/** Time until a Service no longer leads to this replica. */
 const DRAIN_MS = 2000;
 const COMPONENT = "tidemark-operator";
 
@@ -59,7 +56,8 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     client,
     caches,
     layouts: createLayoutWriter(client),
-    turns: createTurns(),
+    // By namespace: what one decision has taken of a quota, the next one sees. The reconciler runs in this process alone.
+    turns: createKeyedQueue(),
     home: createMemberHome(client, config, log),
     events,
     metrics,
@@ -67,18 +65,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   };
   const serveCsi = createCsiServing(parts, () => ready, log);
   const duties = createLeaderDuties(parts, log);
-  const webhook =
-    config.podWebhook &&
-    createPodWebhook({
-      config: { ...config, ...config.podWebhook },
-      client,
-      caches: caches.claims,
-      events,
-      metrics,
-      clock,
-      drainMs: DRAIN_MS,
-      log,
-    });
+  const webhook = webhookOf(parts, log);
   if (webhook !== undefined) duties.push({ name: "duties of the pod webhook", duty: webhook.duty });
   const election = elect(config, client, duties, log);
 
@@ -87,14 +74,9 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const spanCsi = config.spanCsiSocket === undefined ? undefined : await serveCsi(SPAN, config.spanCsiSocket);
   const podWebhookPort = await webhook?.start();
   election.start();
-  const http = await startMetricsServer({
-    host: config.httpHost,
-    port: config.httpPort,
-    registry: metrics.registry,
-    unhealthy: () => undefined,
-    notReady: () => (ready ? webhook?.notReady() : "the first list from the API server is not complete"),
-    secured: secureMetrics(config.metricsAuthentication, client, log),
-  });
+  const notReady = (): string | undefined =>
+    ready ? webhook?.notReady() : "the first list from the API server is not complete";
+  const http = await serveMetrics(parts, notReady, log);
   return {
     httpPort: http.port,
     podWebhookPort,
@@ -136,6 +118,35 @@ function createCsiServing(
   return (driver, socket) => serveOnSocket(socket, createCsiServices({ ...ofBoth, driver }));
 }
 
+function webhookOf({ config, client, caches, events, metrics, clock }: DutyParts, log: Logger): PodWebhook | undefined {
+  if (config.podWebhook === undefined) return undefined;
+  return createPodWebhook({
+    config: { ...config, ...config.podWebhook },
+    client,
+    caches: caches.claims,
+    events,
+    metrics,
+    clock,
+    drainMs: DRAIN_MS,
+    log,
+  });
+}
+
+function serveMetrics(
+  { config, client, metrics }: DutyParts,
+  notReady: () => string | undefined,
+  log: Logger,
+): ReturnType<typeof startMetricsServer> {
+  return startMetricsServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    registry: metrics.registry,
+    unhealthy: () => undefined,
+    notReady,
+    secured: secureMetrics(config.metricsAuthentication, client, log),
+  });
+}
+
 function elect(
   config: OperatorConfig,
   client: Parameters<typeof createLeaderElection>[0]["client"],
@@ -147,7 +158,7 @@ function elect(
     log,
     lease: { namespace: config.leaseNamespace, name: COMPONENT },
     identity: config.identity,
-    // The operator writes under the engine's epochs and has none of its own: resourceVersions guard what it writes.
+    // The operator writes under the engine's epochs and has no epoch of its own: resourceVersions guard what it writes.
     highestKnownEpoch: () => Promise.resolve(0),
     onAcquired: () => {
       for (const { duty } of duties) duty.begin();

@@ -1,6 +1,6 @@
 // What the engine counts of itself. Names follow Prometheus' conventions; per-volume figures are the agents'.
 import { Counter, Gauge, Histogram } from "prom-client";
-import { createMetricsRegistry } from "../process/metrics-registry.ts";
+import { createMetricsRegistry } from "../platform/process/metrics/metrics-server.ts";
 
 export type EngineMetrics = ReturnType<typeof createEngineMetrics>;
 

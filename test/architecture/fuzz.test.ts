@@ -10,26 +10,26 @@ const READS =
 
 /** By file: why no inputs are made for it. */
 const REASONS: Readonly<Record<string, string>> = {
-  "src/agent/foreign-claims/find-claims.ts": "hands the text to mount-table.ts",
-  "src/agent/node-storage/disk-utilization.ts": "numbers of the kernel; what is none makes no ratio",
+  "src/agent/node-storage/node-storage-reporter.ts": "numbers of the kernel; what is none makes no ratio",
   "src/agent/own-places.ts": "texts by zod; what cannot be understood counts as absent, whatever is thrown",
-  "src/agent/storage/btrfs/exclusive-operation.ts": "one word of the kernel, compared with known ones",
-  "src/agent/storage/block/grow.ts": "one number of the kernel, about this process",
-  "src/agent/storage/loop/loop-device.ts": "names of losetup and the kernel, looked up and compared",
-  "src/agent/storage/lvm/unmounted-shrink/check-filesystem.ts": "text of e2fsck for a message",
-  "src/agent/storage/lvm/device-of-volume.ts": "one name of the kernel, compared",
+  "src/agent/storage/block/resize-member.ts": "one number of the kernel, about this process",
+  "src/agent/storage/loop/loop-storage.ts": "names of losetup and the kernel, looked up and compared",
+  "src/agent/storage/lvm/logical-volume.ts": "one name of the kernel, compared",
   "src/agent/storage/block/probe-device.ts":
     "words of wipefs: any line is a signature, and no device with one is formatted",
-  "src/agent/storage/span/settle-members.ts": "one digit of the kernel, compared",
-  "src/kube/client/wire.ts": "answers of the API server, which everything believes; what is no JSON is a KubeError",
+  "src/agent/storage/span/release-members.ts": "one digit of the kernel, compared",
   "src/lvmd/lvm/lvm.ts": "text of LVM for a message",
-  "src/policy-engine/cel/functions/pattern-size.ts": "patterns of policies: part of CEL, with properties of its own",
-  "src/policy-engine/cel/problem.ts": "counts lines of an expression: part of CEL",
-  "src/policy-engine/samples/agent-admission.ts":
+  "src/policy-engine/cel/functions/patterns.ts": "patterns of policies: part of CEL, with properties of its own",
+  "src/policy-engine/cel/errors.ts": "counts lines of an expression: part of CEL",
+  "src/policy-engine/admission/review-worker.ts":
+    "a text that another thread has written, from what policy-review.ts read",
+  "src/policy-engine/policies/compile-rules.ts": "names in expressions that the parser has taken already",
+  "src/policy-engine/samples/sample-listener.ts":
     "one number of a token that the API server has reviewed; all else is 0",
-  "src/policy-engine/gather/prometheus.ts": "answers by zod; what is another is a PrometheusError",
-  "src/process/boot-id.ts": "one word of the kernel",
-  "src/process/running-commands.ts": "names of processes from the kernel, compared",
+  "src/policy-engine/engine/own-limits.ts": "one number of the kernel, about this thread",
+  "src/policy-engine/gather/prometheus/prometheus-server.ts": "answers by zod; what is another is a PrometheusError",
+  "src/platform/process/clock.ts": "one word of the kernel",
+  "src/platform/process/effects/command-port.ts": "names of processes from the kernel, compared",
 };
 
 const sources = readdirSync("src", { recursive: true, encoding: "utf8" })

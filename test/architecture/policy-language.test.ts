@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
-import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
+import type { VolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
+import { formatDuration } from "../../src/contracts/quantities/duration.ts";
+import { compileVariables } from "../../src/policy-engine/cel/expression.ts";
 import { FACT_OBJECTS, NOW } from "../../src/policy-engine/cel/fact-table.ts";
 import { FUNCTIONS, type FunctionOverload, METHODS } from "../../src/policy-engine/cel/functions/functions.ts";
 import * as LIMITS from "../../src/policy-engine/cel/limits.ts";
-import { compileVariables } from "../../src/policy-engine/cel/variables.ts";
 import { compilePolicy } from "../../src/policy-engine/policies/compile-policy.ts";
-import { formatDuration } from "../../src/units/duration.ts";
 
 const page = readFileSync("docs/reference/policy-language.md", "utf8");
 
@@ -39,7 +39,7 @@ const codeIn = (cell = "") => [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) =>
 const wordsIn = (cell = "") => cell.split(", ");
 
 /** The type of an expression, or what the compiler has against it. */
-function compiled(expression: string): { type?: string; problem?: string; hint?: string } {
+function compiled(expression: string): { type?: string; problem?: string | undefined; hint?: string | undefined } {
   const result = compileVariables([{ name: "x", expression }]);
   if (result.ok) return { type: result.variables.byName.get("x")?.type ?? "" };
   const [problem] = result.problems;

@@ -6,11 +6,11 @@ import {
   EVENT_REASONS,
   HOLD_REASONS,
   THIN_POOL_REASONS,
-} from "../../src/api/reasons.ts";
+} from "../../src/contracts/reasons.ts";
 
 const page = readFileSync("docs/reference/reasons.md", "utf8");
 
-const REASONS = "src/api/reasons.ts";
+const REASONS = "src/contracts/reasons.ts";
 /** Not standalone, either: its Events are those of the sidecars that it stands in for. */
 const source = readdirSync("src", { recursive: true, encoding: "utf8" })
   .map((path) => `src/${path}`)

@@ -1,26 +1,30 @@
-// A folder is a room: few enough files that its names are read at once, and a process' four words at one depth.
-import { readdirSync } from "node:fs";
-import { basename, join } from "node:path";
+// A folder is a room: few enough files that its names are read at once, and a process' four words at one depth. Unit tests stand where what
+// they test does.
+import { existsSync, readdirSync } from "node:fs";
+import { basename, join, relative } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 
 const FILES_LIMIT = 15;
 
 /** Folders that still have more, each with its number: one that grows fails, and one that has become smaller is corrected here. */
-const LARGER: Readonly<Record<string, number>> = {
-  "src/agent/storage/span": 27,
-  "src/api": 34,
-  "src/lvmd/volumes": 23,
-  "src/operator/csi": 33,
-  "src/operator/member": 51,
-  "src/operator/volume": 22,
-  "src/process": 25,
-};
+const LARGER: Readonly<Record<string, number>> = {};
 
-/** Processes whose files are in rooms: the operator's are not yet. */
-const IN_ROOMS = ["agent", "policy-engine", "extender"];
+/** Processes that decide about a subject of their own; lvmd does what it is asked. */
+const IN_ROOMS = ["agent", "operator", "policy-engine", "extender"];
 
 /** What a process does with one of its subjects, in this order. */
 const FOUR_WORDS = ["gather", "decide", "apply", "report"];
+
+/** Unit tests of what several rooms of a process do together. */
+const OF_SEVERAL_ROOMS = [
+  "agent/node-scope.test.ts",
+  "cli/hostile-policy.test.ts",
+  "extender/place-pods-burst.test.ts",
+  "extender/place-pods-filter.test.ts",
+  "extender/place-pods-verdicts.test.ts",
+  "operator/member-guard-policy.test.ts",
+  "policy-engine/invariants.test.ts",
+];
 
 /** Those with files of their own or below: git leaves an empty one behind where its files have been moved away. */
 function foldersBelow(directory: string): string[] {
@@ -51,5 +55,24 @@ describe("the rooms of src", () => {
       const names = foldersBelow(join("src", name)).map((folder) => basename(folder));
       expect(names.filter((one, index) => names.indexOf(one) !== index)).toEqual([]);
     }
+  });
+});
+
+/** What a unit test is about stands at its own path below src; of what more than one room does together, right below its process. */
+describe("the unit tests", () => {
+  const ROOTS = readdirSync("src").filter((name) => existsSync(join("test/unit", name)));
+
+  it.each(ROOTS)("of %s stand in folders that it has in src", (root) => {
+    const folders = foldersBelow(join("test/unit", root)).map((folder) => relative("test/unit", folder));
+    expect(folders.filter((folder) => !existsSync(join("src", folder)))).toEqual([]);
+  });
+
+  it("right below a process are of a file there, or of several rooms", () => {
+    const flat = ROOTS.flatMap((root) =>
+      readdirSync(join("test/unit", root))
+        .filter((name) => name.endsWith(".test.ts") && !existsSync(join("src", root, name.replace(".test.ts", ".ts"))))
+        .map((name) => `${root}/${name}`),
+    );
+    expect(flat.sort()).toEqual(OF_SEVERAL_ROOMS);
   });
 });

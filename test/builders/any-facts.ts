@@ -1,11 +1,11 @@
 // Facts, policies and ceilings as random values: sound ones, those by which something is due, and those in which something cannot be
 // believed. A property that wants changes draws from what is due, or it would see hardly any.
 import fc from "fast-check";
-import type { Facts, LastOperationFacts, Reading } from "../../src/policy-engine/facts/facts.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
+import type { Facts, LastOperationFacts, ReceivedReading } from "../../src/policy-engine/facts/facts.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
 import { compilePolicy } from "../../src/policy-engine/policies/compile-policy.ts";
 import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
 import { aVolume, NOW_MS, steadyHistory } from "./facts.ts";
 import { aVolumePolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "./policy.ts";
 
@@ -94,10 +94,12 @@ function factsOf(ranges: FactsRanges): fc.Arbitrary<Facts> {
         sizeBytes: shape.sizeMib * MIB,
         usedRatio: shape.usedRatio,
         history: steadyHistory(Math.round(Math.max(shape.peakRatio, shape.usedRatio) * shape.sizeMib * MIB)),
-        reading: { sampledAtMs: NOW_MS - shape.ageMs },
-        filesystem: {
+        reading: {
+          takenMs: NOW_MS - shape.ageMs,
           growthBytesPerSecond: shape.growth,
           peakWriteBytesPerSecond: shape.peakWrite,
+        },
+        filesystem: {
           lastOperation: shape.lastOperation && endedAt(NOW_MS - 3_600_000, shape.lastOperation),
           consolidation: shape.merging && {
             members: 1,
@@ -158,7 +160,7 @@ const wildNumber = fc.oneof(
 );
 
 const DAMAGED_FIELDS = [
-  "sampledAtMs",
+  "takenMs",
   "aheadMs",
   "capacityBytes",
   "availableBytes",
@@ -207,7 +209,7 @@ export function endedAt(endedAtMs: number, kind: LastOperationFacts["kind"] = "E
 /** What makes facts doubtful. */
 export type Doubting = (facts: Facts) => Facts;
 
-function withReading(change: (reading: Reading) => Partial<Reading> | undefined): Doubting {
+function withReading(change: (reading: ReceivedReading) => Partial<ReceivedReading> | undefined): Doubting {
   return (facts) => {
     const { reading } = facts.filesystem;
     const changed = reading && change(reading);
@@ -218,7 +220,7 @@ function withReading(change: (reading: Reading) => Partial<Reading> | undefined)
   };
 }
 
-function withLastOperation(endedAtMs: (reading: Reading | undefined) => number): Doubting {
+function withLastOperation(endedAtMs: (reading: ReceivedReading | undefined) => number): Doubting {
   return (facts) => {
     const { filesystem } = facts;
     return { ...facts, filesystem: { ...filesystem, lastOperation: endedAt(endedAtMs(filesystem.reading)) } };
@@ -232,9 +234,9 @@ export const FIGURES_IN_DOUBT: readonly Doubting[] = [
   withReading(() => ({ capacityBytes: Number.NaN })),
   withReading(() => ({ availableBytes: -1 })),
   withReading(({ usedBytes }) => ({ usedBytes: usedBytes + 1 })),
-  withReading(() => ({ sampledAtMs: NOW_MS + 3_600_000 })),
-  withReading(() => ({ sampledAtMs: NOW_MS - 3_600_000 })),
-  withReading(() => ({ sampledAtMs: Number.NaN })),
+  withReading(() => ({ takenMs: NOW_MS + 3_600_000 })),
+  withReading(() => ({ takenMs: NOW_MS - 3_600_000 })),
+  withReading(() => ({ takenMs: Number.NaN })),
   withReading(() => ({ capacityBytes: 0, usedBytes: 0, availableBytes: 0 })),
 ];
 
@@ -245,8 +247,8 @@ export const ORDER_IN_DOUBT: readonly Doubting[] = [
     availableBytes: capacityBytes * 2 - usedBytes,
   })),
   withLastOperation(() => NOW_MS),
-  withLastOperation((reading) => reading?.sampledAtMs ?? NOW_MS),
-  withLastOperation((reading) => (reading?.sampledAtMs ?? NOW_MS) + 1),
+  withLastOperation((reading) => reading?.takenMs ?? NOW_MS),
+  withLastOperation((reading) => (reading?.takenMs ?? NOW_MS) + 1),
   withLastOperation(() => Number.NaN),
   withLastOperation(() => Number.POSITIVE_INFINITY),
 ];

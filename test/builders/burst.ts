@@ -2,9 +2,9 @@
 // objects follow in steps of their own length, each seen by the extender with a delay. Nobody here refuses what does not fit: how much was
 // put on each node is recounted from the objects alone.
 
-import type { LogicalVolume } from "../../src/api/logical-volume.ts";
+import type { LogicalVolume } from "../../src/contracts/kinds/logical-volume.ts";
+import { parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import type { Ledger } from "../../src/extender/apply/ledger.ts";
-import { parseQuantity } from "../../src/units/quantity.ts";
 import {
   addClasses,
   addNode,

@@ -1,16 +1,24 @@
 // Scopes for expressions: a half-full 16 GiB volume unless told otherwise.
-import type { NodeScope, Scope, VolumeScope } from "../../src/policy-engine/cel/scope.ts";
+import type { NodeScope, Scope, VolumeScope } from "../../src/policy-engine/cel/term.ts";
 
 const GIB = 1024 ** 3;
 
+/** One of them; the same over any time. Undefined: it is not known. */
+interface Growth {
+  growthBytesPerSecond?: number | undefined;
+  secondsToFull?: number | undefined;
+}
+
 interface Changes {
-  volume?: Partial<VolumeScope>;
+  volume?: Partial<VolumeScope> & Growth;
   node?: Partial<NodeScope>;
   nowMs?: number;
   usedBytesMax?: Scope["usedBytesMax"];
 }
 
 export function aScope(changes: Changes = {}): Scope {
+  const { growthBytesPerSecond: growth, secondsToFull, ...facts } = changes.volume ?? {};
+  const isUnknown = changes.volume !== undefined && "secondsToFull" in changes.volume && secondsToFull === undefined;
   const volume: VolumeScope = {
     namespace: "shop",
     name: "orders",
@@ -27,15 +35,15 @@ export function aScope(changes: Changes = {}): Scope {
     inodesTotal: 1_000_000,
     inodesUsed: 250_000,
     inodesUsedRatio: 0.25,
-    growthBytesPerSecond: 1024,
-    secondsToFull: 8 * 1024 ** 2,
     ageSeconds: 86_400,
-    ...changes.volume,
+    ...facts,
   };
+  const growthNow = growth ?? (secondsToFull === undefined ? 1024 : (volume.availableBytes ?? 0) / secondsToFull);
   return {
     volume,
     node: { name: "node-1", freeBytes: 100 * GIB, ioUtilizationRatio: 0.1, ...changes.node },
     nowMs: changes.nowMs ?? Date.UTC(2026, 0, 31, 12, 30, 15, 250),
     usedBytesMax: changes.usedBytesMax ?? (() => 12 * GIB),
+    growthBytesPerSecond: () => (isUnknown ? { missing: "nothing was measured" } : growthNow),
   };
 }

@@ -1,5 +1,5 @@
 // PersistentVolumeClaims for tests.
-import type { PersistentVolumeClaim } from "../../src/kube/resources.ts";
+import type { PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
 
 export interface ClaimFields {
   readonly name: string;

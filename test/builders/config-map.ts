@@ -1,8 +1,8 @@
 // ConfigMaps: the smallest kind there is, for tests of what holds for every kind.
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
 
 export interface TestConfigMap extends KubeObject {
-  data?: Record<string, string>;
+  data?: Record<string, string> | undefined;
 }
 
 export const CONFIG_MAPS: Resource<TestConfigMap> = {

@@ -1,6 +1,9 @@
 // CreateVolumeRequests for tests, as csi-provisioner sends them.
-import { type CreateVolumeRequest, VolumeCapability_AccessMode_Mode as Mode } from "../../src/gen/csi/v1/csi.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import {
+  type CreateVolumeRequest,
+  VolumeCapability_AccessMode_Mode as Mode,
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 import { NODE, VOLUME_UID } from "./volume.ts";
 
 export const PARAMETERS = {

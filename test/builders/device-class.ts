@@ -1,5 +1,5 @@
 // A device class as lvmd tells it: thick, with 64 GiB that nobody uses.
-import type { DeviceClass, ThinPool } from "../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { DeviceClass, ThinPool } from "../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 
 const CLASS_BYTES = 64 * 2 ** 30;
 export const GRAIN_BYTES = 4 * 2 ** 20;

@@ -1,6 +1,7 @@
 // Secrets as the manifests have them: there, with nothing in them.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { SECRETS } from "../../src/kube/resources.ts";
+
+import { SECRETS } from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
 
 export async function makeEmptySecrets(
   client: Pick<KubeClient, "create">,

@@ -1,8 +1,17 @@
 // Facts about one volume, whole and unremarkable, on top of which a test says what matters: 10 GiB of btrfs, half used.
-import { type Facts, type FilesystemFacts, NO_CHANGES, type Reading } from "../../src/policy-engine/facts/facts.ts";
-import type { MissingHistory, UsageWindows } from "../../src/policy-engine/facts/usage-history.ts";
-import { NO_RULE_TIMERS } from "../../src/policy-engine/rules/rule-timers.ts";
-import { GIB } from "../../src/units/quantity.ts";
+
+import { NO_DATA_PROFILES } from "../../src/contracts/formulas/data-profiles.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import {
+  type Facts,
+  type FilesystemFacts,
+  type MissingHistory,
+  NO_CHANGES,
+  NO_RULE_TIMERS,
+  NO_VAIN_EXTENDS,
+  type ReceivedReading,
+  type UsageWindows,
+} from "../../src/policy-engine/facts/facts.ts";
 
 export const NOW_MS = Date.parse("2026-11-20T12:00:00Z");
 
@@ -14,7 +23,9 @@ export interface VolumeShape {
   /** The most used at any time in any window; usedRatio unless said otherwise. */
   peakRatio?: number;
   history?: UsageWindows;
-  reading?: Partial<Reading> | "none";
+  /** What rules read as growth over any time, bytes a second; not the agent's of the last seconds. */
+  growth?: number;
+  reading?: Partial<ReceivedReading> | "none";
   claim?: Partial<Facts["claim"]>;
   filesystem?: Partial<FilesystemFacts>;
   facts?: Partial<Facts>;
@@ -22,7 +33,7 @@ export interface VolumeShape {
 
 /** A history whose every window has the same answer. */
 export function steadyHistory(answer: number | MissingHistory): UsageWindows {
-  return { maxUsedBytes: () => answer };
+  return { maxUsedBytes: () => answer, mostSeenBytes: () => (typeof answer === "number" ? answer : 0) };
 }
 
 export function aVolume(shape: VolumeShape = {}): Facts {
@@ -38,13 +49,12 @@ export function aVolume(shape: VolumeShape = {}): Facts {
       sizeBytes,
       mounted: true,
       reading: shape.reading === "none" ? undefined : aReading(sizeBytes, usedBytes, shape.reading),
-      growthBytesPerSecond: 0,
-      peakWriteBytesPerSecond: 0,
       operationInProgress: undefined,
       lastOperation: undefined,
       extendsInVain: 0,
       capacityAtExtendBytes: undefined,
       history: shape.history ?? steadyHistory(peakBytes),
+      growth: { bytesPerSecond: () => shape.growth ?? 0 },
       shrinksUnmounted: false,
       plannedShrink: undefined,
       ...shape.filesystem,
@@ -53,6 +63,8 @@ export function aVolume(shape: VolumeShape = {}): Facts {
     namespaceBytes: sizeBytes,
     metricsStale: false,
     ruleTimers: NO_RULE_TIMERS,
+    evaluationIntervalMs: 15_000,
+    vainExtends: NO_VAIN_EXTENDS,
     changes: NO_CHANGES,
     ...shape.facts,
   };
@@ -80,15 +92,20 @@ function aClaim({ claim }: VolumeShape): Facts["claim"] {
   };
 }
 
-function aReading(capacityBytes: number, usedBytes: number, reading: Partial<Reading> = {}): Reading {
+function aReading(capacityBytes: number, usedBytes: number, reading: Partial<ReceivedReading> = {}): ReceivedReading {
   return {
     sampledAtMs: NOW_MS - 200,
+    takenMs: NOW_MS - 200,
     aheadMs: 0,
+    afterEndMs: 0,
     capacityBytes,
     availableBytes: capacityBytes - usedBytes,
     usedBytes,
     inodesTotal: 0,
     inodesUsed: 0,
+    dataProfiles: NO_DATA_PROFILES,
+    growthBytesPerSecond: 0,
+    peakWriteBytesPerSecond: 0,
     source: "agent",
     intervalMs: 1000,
     ...reading,

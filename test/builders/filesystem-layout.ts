@@ -1,11 +1,12 @@
 // A FilesystemLayout of one loop member, as the operator writes it.
+
+import { volumeHandleOf } from "../../src/contracts/identity.ts";
 import type {
   FilesystemLayout,
   FilesystemLayoutSpec,
   FilesystemLayoutStatus,
-} from "../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../src/api/identity.ts";
-import { API_VERSION } from "../../src/api/names.ts";
+} from "../../src/contracts/kinds/filesystem-layout.ts";
+import { API_VERSION } from "../../src/contracts/names.ts";
 
 export const VOLUME_UID = "0a1b2c3d-0000-4000-8000-00000000000a";
 

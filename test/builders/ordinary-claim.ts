@@ -1,13 +1,17 @@
 // A claim of another driver, as the operator has gathered it: 10 GiB of an expandable class, attached, opted in, adopted.
-
-import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../src/api/identity.ts";
-import { API_VERSION } from "../../src/api/names.ts";
-import type { PersistentVolume, PersistentVolumeClaim, StorageClass } from "../../src/kube/resources.ts";
+import { volumeHandleOf } from "../../src/contracts/identity.ts";
+import type { Filesystem, SizeTarget } from "../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type {
+  PersistentVolume,
+  PersistentVolumeClaim,
+  StorageClass,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION } from "../../src/contracts/names.ts";
 import type { OrdinaryClaim } from "../../src/operator/claim/claim-facts.ts";
-import { claimLayout } from "../../src/operator/claim/decide-adoption.ts";
+import { claimLayout } from "../../src/operator/claim/decide-claim.ts";
 import { buildClaim } from "./claim.ts";
+import { storedObject } from "./stored-object.ts";
 
 const CLAIM_UID = "11111111-2222-4333-8444-555555555555";
 export const FOREIGN_DRIVER = "block.example.com";
@@ -68,7 +72,7 @@ export function anOrdinaryClaim(shape: OrdinaryShape = {}): OrdinaryClaim & {
     },
   };
   const carried = shape.carried && { target: shape.carried, refusal: shape.refusal };
-  const layout = claimLayout({ ...bare, filesystem }, volume, carried) as unknown as FilesystemLayout;
+  const layout = storedObject<FilesystemLayout>(claimLayout({ ...bare, filesystem }, volume, carried));
   return { ...bare, volume, filesystem, layout };
 }
 

@@ -1,15 +1,7 @@
 // A cluster for placement, as objects in plain stores: what an extender sees, without a server.
-import type { FilesystemLayout, MemberSpec } from "../../src/api/filesystem-layout.ts";
-import type { LogicalVolume } from "../../src/api/logical-volume.ts";
-import { API_VERSION, LOCAL_DRIVER, SELECTED_NODE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import type { NodeStorage } from "../../src/api/node-storage.ts";
-import { createLedger, type Ledger } from "../../src/extender/apply/ledger.ts";
-import { type ClusterStores, createClusterStores, type KindsRead } from "../../src/extender/gather/cluster-stores.ts";
-import { type ClusterView, createClusterView } from "../../src/extender/gather/cluster-view.ts";
-import { createKeeping } from "../../src/extender/gather/kept/kept-fields.ts";
-import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/place-pods.ts";
-import type { Store } from "../../src/kube/cache/store.ts";
-import type { Keep } from "../../src/kube/client/client.ts";
+import type { FilesystemLayout, MemberSpec } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { LogicalVolume } from "../../src/contracts/kinds/logical-volume.ts";
+import type { NodeStorage } from "../../src/contracts/kinds/node-storage.ts";
 import type {
   CSINode,
   Node,
@@ -18,7 +10,15 @@ import type {
   Pod,
   StorageClass,
   VolumeAttachment,
-} from "../../src/kube/resources.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, LOCAL_DRIVER, SELECTED_NODE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
+import { createLedger, type Ledger } from "../../src/extender/apply/ledger.ts";
+import { createProjections } from "../../src/extender/gather/caches.ts";
+import { type ClusterStores, createClusterStores, type KindsRead } from "../../src/extender/gather/cluster-stores.ts";
+import { type ClusterView, createClusterView } from "../../src/extender/gather/cluster-view.ts";
+import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/place-pods.ts";
+import type { Store } from "../../src/platform/kube/cache/store.ts";
+import type { Keep } from "../../src/platform/kube/client/client.ts";
 
 export const SETTINGS: PlacementSettings = {
   offeredNodes: 32,
@@ -42,7 +42,9 @@ export interface Fleet {
 
 export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = createLedger(HOLD_LIMIT_MS)): Fleet {
   const stores = createClusterStores();
-  const keep = createKeeping();
+  const keep = createProjections();
+  // The checker sees a union of stores where the kind is a parameter.
+  const storeOf = <K extends keyof KindsRead>(kind: K) => stores[kind] as Store<KindsRead[K]>;
   const view = createClusterView(stores, ledger, () => fleet.nowMs);
   const fleet: Fleet = {
     stores,
@@ -54,12 +56,12 @@ export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = 
       // As the caches do: whatever is decided is decided on what they keep.
       const kept = (keep[kind] as Keep<typeof object>)(object);
       if (kept === undefined) return;
-      const before = (stores[kind] as unknown as Store<typeof object>).put(kept);
+      const before = storeOf(kind).put(kept);
       view.changed(kind, kept, before);
     },
     remove: (kind, key) => {
-      const before = stores[kind].remove(key);
-      if (before !== undefined) view.changed(kind, before as never);
+      const before = storeOf(kind).remove(key);
+      if (before !== undefined) view.changed(kind, before);
     },
   };
   return fleet;

@@ -1,5 +1,5 @@
 // Pods with claims, and AdmissionReviews of them as the API server sends them.
-import type { Pod, PodVolume } from "../../src/kube/resources.ts";
+import type { Pod, PodVolume } from "../../src/contracts/kubernetes/resources.ts";
 
 export const ofClaim = (claimName: string): PodVolume => ({ name: claimName, persistentVolumeClaim: { claimName } });
 

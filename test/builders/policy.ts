@@ -4,7 +4,7 @@ import type {
   ClusterVolumePolicySpec,
   VolumePolicy,
   VolumePolicySpec,
-} from "../../src/api/volume-policy.ts";
+} from "../../src/contracts/kinds/volume-policy.ts";
 import { compilePolicy } from "../../src/policy-engine/policies/compile-policy.ts";
 import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 

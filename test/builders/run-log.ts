@@ -1,6 +1,6 @@
 // Builds the log of a demo run without running one: sizes and use over time, and what ended when.
 import { createRunLog, type EndedOperation, type RunLog, type SpacePoint } from "../../demo/show/run/run-log.ts";
-import { MIB } from "../../src/units/quantity.ts";
+import { MIB } from "../../src/contracts/quantities/quantity.ts";
 
 export function spacePoint(atMs: number, capacityMib: number, usedMib: number): SpacePoint {
   return { atMs, capacityBytes: capacityMib * MIB, availableBytes: (capacityMib - usedMib) * MIB };

@@ -1,6 +1,7 @@
 // What a sampler has read of a filesystem of 1 GiB, half full, of which nothing is written.
-import type { SampledReading } from "../../src/agent/volumes/volume-state.ts";
-import { GIB } from "../../src/units/quantity.ts";
+
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import type { SampledReading } from "../../src/contracts/reading.ts";
 
 export function buildSampledReading(change: Partial<SampledReading> = {}): SampledReading {
   return {

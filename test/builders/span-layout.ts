@@ -4,7 +4,7 @@ import type {
   FilesystemLayoutSpec,
   FilesystemLayoutStatus,
   MemberSpec,
-} from "../../src/api/filesystem-layout.ts";
+} from "../../src/contracts/kinds/filesystem-layout.ts";
 import { buildLayout } from "./filesystem-layout.ts";
 
 type Claim = NonNullable<MemberSpec["source"]["claim"]>;

@@ -1,6 +1,10 @@
 // A span volume's layout for tests: members m0, m1, … of these sizes, each reported by its node as it was asked for.
-import type { FilesystemLayout, FilesystemLayoutStatus, MemberSpec } from "../../src/api/filesystem-layout.ts";
-import { RECORDS } from "../../src/api/names.ts";
+import type {
+  FilesystemLayout,
+  FilesystemLayoutStatus,
+  MemberSpec,
+} from "../../src/contracts/kinds/filesystem-layout.ts";
+import { RECORDS } from "../../src/contracts/names.ts";
 import { buildLayout, HANDLE, NODE } from "./volume.ts";
 
 type ReportedState = NonNullable<FilesystemLayoutStatus["members"]>[number]["state"];

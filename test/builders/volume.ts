@@ -1,9 +1,10 @@
 // One volume's objects for tests: a loop volume of 10Gi that began with 1Gi, all of them telling the same.
-import type { Filesystem } from "../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { fsidOf } from "../../src/api/identity.ts";
-import { API_VERSION, LOCAL_DRIVER, RECORDS, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import type { PersistentVolume, PersistentVolumeClaim } from "../../src/kube/resources.ts";
+
+import { fsidOf } from "../../src/contracts/identity.ts";
+import type { Filesystem } from "../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { PersistentVolume, PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, LOCAL_DRIVER, RECORDS, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
 import { buildClaim } from "./claim.ts";
 
 export const VOLUME_UID = "11111111-2222-4333-8444-555555555555";

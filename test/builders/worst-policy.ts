@@ -1,6 +1,7 @@
 // The most that somebody who may write policies in a namespace can ask of those who read them, one policy at a time.
-import { API_VERSION } from "../../src/api/names.ts";
-import type { VolumePolicy, VolumePolicySpec } from "../../src/api/volume-policy.ts";
+
+import type { VolumePolicy, VolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
+import { API_VERSION } from "../../src/contracts/names.ts";
 
 /** Of 32,768 characters in 32 variables and 32 rules of 3 expressions each. */
 const EXPRESSION_CHARS = 256;

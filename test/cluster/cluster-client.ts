@@ -1,7 +1,7 @@
 // The administrator's connection to a cluster: the project's own client, with a certificate that may do everything.
 import { readFileSync } from "node:fs";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { authorityFile, certificateFiles } from "./certificates.ts";
 import type { Cluster } from "./cluster-state.ts";
 

@@ -21,8 +21,8 @@ export interface ClusterSettings {
   readonly nodes: number;
   /** How long a silent node counts as Ready. */
   readonly nodeGraceSeconds: number;
-  /** kubelet's syncFrequency; absent: its own default, a minute. */
-  readonly syncFrequency?: string;
+  /** kubelet's syncFrequency; undefined: its own default, a minute. */
+  readonly syncFrequency: string | undefined;
   /** Writes a second of each of kube-controller-manager's controllers; absent: its own default, 20. */
   readonly controllerQps?: number;
 }

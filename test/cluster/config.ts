@@ -1,7 +1,7 @@
 // The command line of `make cluster`. The only file of the cluster's that reads flags.
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { durationFlag } from "../../src/process/flags.ts";
+import { durationFlag } from "../../src/platform/process/flags.ts";
 import { NODES_LIMIT } from "./addresses.ts";
 import type { ClusterSettings } from "./cluster-state.ts";
 
@@ -29,6 +29,7 @@ export const DEFAULT_SETTINGS: ClusterSettings = {
   directory: join(process.env["TMPDIR"] ?? "/var/tmp", "tidemark-cluster"),
   nodes: 2,
   nodeGraceSeconds: 16,
+  syncFrequency: undefined,
 };
 
 /** kubelet renews its lease every 2 s; a loaded machine needs several times that. */

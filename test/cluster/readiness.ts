@@ -1,8 +1,8 @@
 // Whether each part of a cluster does its work: what it says of itself, and what the API server says of nodes.
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import { NODES, type Node } from "../../src/kube/resources.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
+import { NODES, type Node } from "../../src/contracts/kubernetes/resources.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { createClusterClient } from "./cluster-client.ts";
 import type { Cluster } from "./cluster-state.ts";

@@ -4,9 +4,8 @@
 import { spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive, type ProcessIdentity } from "../../demo/show/run/process-table.ts";
-import { waitFor } from "../harness/wait-for.ts";
+import { eventually, waitFor } from "../harness/wait-for.ts";
 import { type ClusterPlaces, logOf } from "./places.ts";
 import { programEnvironment } from "./run-program.ts";
 
@@ -100,17 +99,18 @@ async function endsAfter(
   limitMs: number,
   signalled = identity.pid,
 ): Promise<boolean> {
-  const deadlineMs = performance.now() + limitMs;
   try {
     process.kill(signalled, signal);
   } catch {
     // It has ended meanwhile.
   }
-  while (isAlive(identity)) {
-    if (performance.now() > deadlineMs) return false;
-    await sleep(POLL_INTERVAL_MS);
-  }
-  return true;
+  return eventually(`the end of process ${identity.pid}`, () => !isAlive(identity), {
+    limitMs,
+    intervalMs: POLL_INTERVAL_MS,
+  }).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** The one child of a program that only waits for it, such as nsenter into another pid namespace. */

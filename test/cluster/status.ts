@@ -9,8 +9,8 @@ import { runningProcess } from "./recorded-process.ts";
 
 export interface ComponentStatus {
   readonly component: string;
-  /** On this machine; absent when it does not run. */
-  readonly pid?: number;
+  /** On this machine; undefined when it does not run. */
+  readonly pid: number | undefined;
   readonly ready: boolean;
 }
 

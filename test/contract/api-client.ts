@@ -76,17 +76,3 @@ export class ApiClient {
     };
   }
 }
-
-const EVENTUALLY_LIMIT_MS = 120_000;
-
-/** Repeats a read until it satisfies the condition; background work of the server has no fixed duration. */
-export async function eventually<T>(read: () => Promise<T>, condition: (value: T) => boolean): Promise<T> {
-  const deadlineMs = Date.now() + EVENTUALLY_LIMIT_MS;
-  for (;;) {
-    const value = await read();
-    if (condition(value)) return value;
-    if (Date.now() > deadlineMs)
-      throw new Error(`still not so after ${EVENTUALLY_LIMIT_MS} ms: ${JSON.stringify(value)}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}

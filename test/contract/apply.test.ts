@@ -1,9 +1,9 @@
 // Server-side apply and managed fields: who owns what, what a manager may change, what goes when it stops asking for it.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { AnswerBody, BodyOwner } from "./answer-body.ts";
-import { APPLY, ApiClient, MERGE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, WIDGET_API_VERSION, widget } from "./widget.ts";
+import { APPLY, type ApiClient, MERGE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { configMap, startWidgets, WIDGET_API_VERSION, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -11,11 +11,7 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  const prepared = await prepareWidgets(api);
-  widgets = prepared.widgets;
-  configMaps = `/api/v1/namespaces/${prepared.namespace}/configmaps`;
+  ({ target, api, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(() => target.close());

@@ -2,7 +2,7 @@
 // that TIDEMARK_CONTRACT_SERVER names (plain HTTP, as `kubectl proxy` offers it). A case that passes on the embedded one alone is a fault of
 // that one.
 import { it } from "@jest/globals";
-import { createLogger } from "../../src/process/log.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { isRealApi, startApiUnderTest } from "../harness/api-under-test.ts";
 
 export interface ContractTarget {

@@ -1,9 +1,10 @@
 // Deleting: preconditions, finalizers, owners, collections, namespaces and kinds with their content.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { ApiClient, eventually, type Json, MERGE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, WIDGET_API_VERSION, widget, widgetDefinition } from "./widget.ts";
+import { untilRead } from "../harness/wait-for.ts";
+import { type ApiClient, type Json, MERGE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { configMap, startWidgets, WIDGET_API_VERSION, widget, widgetDefinition } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -12,16 +13,14 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  ({ namespace, widgets } = await prepareWidgets(api));
-  configMaps = `/api/v1/namespaces/${namespace}/configmaps`;
+  ({ target, api, namespace, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(() => target.close());
 
 const gone = (path: string) =>
-  eventually(
+  untilRead(
+    `${path} to be gone`,
     () => api.get(path),
     ({ code }) => code === 404,
   );
@@ -110,7 +109,8 @@ describe("owners", () => {
     const ownerReferences = [first, second].flatMap((owner) => ownedBy(owner).ownerReferences);
     await api.post(configMaps, configMap("shared", {}, { ownerReferences }));
     await api.delete(`${widgets}/first-owner`);
-    const { body } = await eventually(
+    const { body } = await untilRead(
+      "the first owner to be forgotten",
       () => api.get(`${configMaps}/shared`),
       (answer) => answer.code === 404 || answer.body["metadata"].ownerReferences.length === 1,
     );
@@ -135,7 +135,8 @@ describe("owners", () => {
     await collectorHasSeenAllConfigMaps();
     const { body } = await api.delete(`${widgets}/waiting`, { propagationPolicy: "Foreground" });
     expect(body["metadata"].finalizers).toEqual(["foregroundDeletion"]);
-    await eventually(
+    await untilRead(
+      "the dependent to be deleted",
       () => api.get(`${configMaps}/blocking`),
       (answer) => answer.body["metadata"].deletionTimestamp !== undefined,
     );
@@ -194,7 +195,8 @@ describe("a kind", () => {
     const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     const gadgets = widgets.replace("/widgets", "/gadgets");
     await api.post(path, definition);
-    await eventually(
+    await untilRead(
+      "Gadgets to be served",
       () => api.get(gadgets),
       ({ code }) => code === 200,
     );
@@ -202,7 +204,8 @@ describe("a kind", () => {
     expect((await api.delete(`${path}/${definition.metadata.name}`)).code).toBe(200);
     await gone(`${path}/${definition.metadata.name}`);
     await gone(gadgets);
-    const { body } = await eventually(
+    const { body } = await untilRead(
+      "Gadgets to be served no more",
       () => api.get(`/apis/${WIDGET_API_VERSION}`),
       (answer) => answer.body["resources"].every(({ name }) => !name.startsWith("gadgets")),
     );

@@ -1,9 +1,9 @@
 // Lists: selectors, pages that show one moment, versions.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { AnswerBody } from "./answer-body.ts";
-import { ApiClient, type Json } from "./api-client.ts";
-import { type ContractTarget, itEmbedded, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, widget } from "./widget.ts";
+import { type ApiClient, type Json } from "./api-client.ts";
+import { type ContractTarget, itEmbedded } from "./contract-target.ts";
+import { configMap, startWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -12,10 +12,7 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  ({ namespace, widgets } = await prepareWidgets(api));
-  configMaps = `/api/v1/namespaces/${namespace}/configmaps`;
+  ({ target, api, namespace, widgets, configMaps } = await startWidgets());
   const labels: [string, Json][] = [
     ["a", { tier: "cache", zone: "1" }],
     ["b", { tier: "cache" }],

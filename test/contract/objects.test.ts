@@ -1,8 +1,8 @@
 // Creating, reading, replacing: identity, versions, generations, status.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { ApiClient, MERGE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, widget } from "./widget.ts";
+import { type ApiClient, MERGE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { configMap, startWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -10,11 +10,7 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  const prepared = await prepareWidgets(api);
-  widgets = prepared.widgets;
-  configMaps = `/api/v1/namespaces/${prepared.namespace}/configmaps`;
+  ({ target, api, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(() => target.close());

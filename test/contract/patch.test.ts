@@ -1,8 +1,8 @@
 // Patches other than server-side apply: merge, JSON and strategic merge.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { ApiClient, JSON_PATCH, MERGE, STRATEGIC } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, widget } from "./widget.ts";
+import { type ApiClient, JSON_PATCH, MERGE, STRATEGIC } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { configMap, startWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -11,10 +11,7 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  ({ namespace, widgets } = await prepareWidgets(api));
-  configMaps = `/api/v1/namespaces/${namespace}/configmaps`;
+  ({ target, api, namespace, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(() => target.close());

@@ -2,10 +2,10 @@
 import { get as httpGet } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { startControlPlane } from "../../demo/control-plane/http/server.ts";
-import { createLogger } from "../../src/process/log.ts";
-import { ApiClient, MERGE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, widget } from "./widget.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
+import { type ApiClient, MERGE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { configMap, startWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -13,11 +13,7 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  const prepared = await prepareWidgets(api);
-  widgets = prepared.widgets;
-  configMaps = `/api/v1/namespaces/${prepared.namespace}/configmaps`;
+  ({ target, api, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(() => target.close());

@@ -1,8 +1,8 @@
 // What a CustomResourceDefinition's schema makes of objects: pruning, strictness, defaults, validation, CEL rules.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { type Answer, ApiClient, type Json, MERGE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { prepareWidgets, schemaNode, widget, widgetDefinition } from "./widget.ts";
+import { type Answer, type ApiClient, type Json, MERGE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { schemaNode, startWidgets, widget, widgetDefinition } from "./widget.ts";
 
 const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -12,11 +12,7 @@ let widgets: string;
 let configMaps: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  const prepared = await prepareWidgets(api);
-  widgets = prepared.widgets;
-  configMaps = `/api/v1/namespaces/${prepared.namespace}/configmaps`;
+  ({ target, api, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(() => target.close());

@@ -1,9 +1,9 @@
 // Tables: what `kubectl get` shows of each kind.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { BodyColumn, BodyRow } from "./answer-body.ts";
-import { ApiClient, MERGE, TABLE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { configMap, prepareWidgets, widget } from "./widget.ts";
+import { type ApiClient, MERGE, TABLE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { configMap, startWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -11,9 +11,7 @@ let namespace: string;
 let widgets: string;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  ({ namespace, widgets } = await prepareWidgets(api));
+  ({ target, api, namespace, widgets } = await startWidgets());
 });
 
 afterAll(() => target.close());

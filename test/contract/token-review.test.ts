@@ -2,10 +2,10 @@
 // has no authentication, so it must vouch for nobody.
 import { Metadata, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { SAMPLES_AUDIENCE } from "../../src/api/sample-stream.ts";
-import { createKubeClient } from "../../src/kube/client/http-client.ts";
-import { type Admit, createAgentAdmission } from "../../src/policy-engine/samples/agent-admission.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { SAMPLES_AUDIENCE } from "../../src/contracts/names.ts";
+import { createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { type Admit, createAgentAdmission } from "../../src/policy-engine/samples/sample-listener.ts";
 import { type ContractTarget, startContractTarget } from "./contract-target.ts";
 
 const NAMESPACE = "default";

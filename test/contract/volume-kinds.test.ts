@@ -1,8 +1,9 @@
 // Pods, claims, volumes and their classes, as far as Tidemark and its tests make them: what is refused, and what never changes.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { type Answer, ApiClient, eventually, type Json, MERGE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
-import { prepareWidgets } from "./widget.ts";
+import { untilRead } from "../harness/wait-for.ts";
+import { type Answer, type ApiClient, type Json, MERGE } from "./api-client.ts";
+import type { ContractTarget } from "./contract-target.ts";
+import { startWidgets } from "./widget.ts";
 
 const VOLUMES = "/api/v1/persistentvolumes";
 const CLASSES = "/apis/storage.k8s.io/v1/storageclasses";
@@ -21,16 +22,14 @@ let namespace: string;
 const own = (name: string): string => `${namespace}-${name}`;
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  ({ namespace } = await prepareWidgets(api));
+  ({ target, api, namespace } = await startWidgets());
   claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
   pods = `/api/v1/namespaces/${namespace}/pods`;
 });
 afterAll(async () => {
   for (const collection of [ATTACHMENTS, VOLUMES, CLASSES]) {
     const { body } = await api.get(collection);
-    for (const { metadata } of body["items"] as unknown as { metadata: { name: string } }[])
+    for (const { metadata } of body.items)
       if (metadata.name.startsWith(own(""))) await api.delete(`${collection}/${metadata.name}`);
   }
   await target.close();
@@ -50,7 +49,8 @@ const affinity = (zone: string): object => ({
 
 /** Where controllers run, a namespace takes no pod before it has its service account. */
 function post(collection: string, object: Json): Promise<Answer> {
-  return eventually(
+  return untilRead(
+    "the namespace to take pods",
     () => api.post(collection, object),
     ({ code }) => code !== 403,
   );

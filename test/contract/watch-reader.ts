@@ -1,12 +1,13 @@
 // A watch as a case reads it: event by event, each awaited with a generous limit.
+
+import { eventually } from "../harness/wait-for.ts";
 import type { WatchEvent } from "./answer-body.ts";
 
-const EVENT_LIMIT_MS = 120_000;
+const LOOK_INTERVAL_MS = 5;
 
 export class WatchReader {
   readonly #abort = new AbortController();
   readonly #events: WatchEvent[] = [];
-  #waiting: (() => void) | undefined;
   #ended = false;
   #rest = "";
 
@@ -21,19 +22,11 @@ export class WatchReader {
   }
 
   async next(): Promise<WatchEvent> {
-    const deadlineMs = Date.now() + EVENT_LIMIT_MS;
-    while (this.#events.length === 0) {
-      if (this.#ended) throw new Error("the watch has ended");
-      if (Date.now() > deadlineMs) throw new Error(`no event within ${EVENT_LIMIT_MS} ms`);
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, 100);
-        this.#waiting = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    return this.#events.shift() as WatchEvent;
+    const hasCome = (): boolean => this.#events.length > 0 || this.#ended;
+    await eventually("an event of the watch", hasCome, { intervalMs: LOOK_INTERVAL_MS });
+    const event = this.#events.shift();
+    if (event === undefined) throw new Error("the watch has ended");
+    return event;
   }
 
   /** The next events as "TYPE name". */
@@ -72,13 +65,11 @@ export class WatchReader {
       // Aborted by close(), or cut by the server: either way there is nothing more to read.
     }
     this.#ended = true;
-    this.#waiting?.();
   }
 
   #take(text: string): void {
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop() ?? "";
     this.#events.push(...lines.filter((line) => line !== "").map((line) => JSON.parse(line) as WatchEvent));
-    this.#waiting?.();
   }
 }

@@ -1,9 +1,9 @@
 // Watches: what is told, in which order, from which version on, and how a watch ends.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { ApiClient, MERGE, TABLE } from "./api-client.ts";
-import { type ContractTarget, itEmbedded, startContractTarget } from "./contract-target.ts";
+import { type ApiClient, MERGE, TABLE } from "./api-client.ts";
+import { type ContractTarget, itEmbedded } from "./contract-target.ts";
 import { WatchReader } from "./watch-reader.ts";
-import { configMap, prepareWidgets, widget } from "./widget.ts";
+import { configMap, startWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
 let api: ApiClient;
@@ -12,11 +12,7 @@ let configMaps: string;
 const readers: WatchReader[] = [];
 
 beforeAll(async () => {
-  target = await startContractTarget();
-  api = new ApiClient(target.baseUrl);
-  const prepared = await prepareWidgets(api);
-  widgets = prepared.widgets;
-  configMaps = `/api/v1/namespaces/${prepared.namespace}/configmaps`;
+  ({ target, api, widgets, configMaps } = await startWidgets());
 });
 
 afterAll(async () => {

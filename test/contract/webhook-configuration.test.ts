@@ -1,6 +1,7 @@
 // MutatingWebhookConfiguration, of which a sync from Git owns all but one field, and the operator that one, by apply.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { AnswerBody } from "./answer-body.ts";
 import { ApiClient, type Json } from "./api-client.ts";
 import { type ContractTarget, startContractTarget } from "./contract-target.ts";
 
@@ -56,7 +57,7 @@ async function fromGit(fields: Json = {}): Promise<string> {
   return name;
 }
 const stored = async (name: string): Promise<Json[]> =>
-  ((await api.get(`${COLLECTION}/${name}`)).body as unknown as { webhooks: Json[] }).webhooks;
+  ((await api.get(`${COLLECTION}/${name}`)).body as AnswerBody & { webhooks: Json[] }).webhooks;
 
 describe("a MutatingWebhookConfiguration", () => {
   it("has its defaults filled in", async () => {

@@ -1,6 +1,8 @@
 // The kind that the suite defines for itself: one CustomResourceDefinition with everything a schema can ask for.
 import { randomBytes } from "node:crypto";
-import { type ApiClient, eventually, type Json } from "./api-client.ts";
+import { untilRead } from "../harness/wait-for.ts";
+import { ApiClient, type Json } from "./api-client.ts";
+import { type ContractTarget, startContractTarget } from "./contract-target.ts";
 
 export const WIDGET_GROUP = "contract.tidemark.dev";
 export const WIDGET_API_VERSION = `${WIDGET_GROUP}/v1`;
@@ -122,22 +124,38 @@ export function schemaNode(definition: ReturnType<typeof widgetDefinition>, ...p
   return node;
 }
 
+export interface Widgets {
+  readonly namespace: string;
+  /** The paths of its collections. */
+  readonly widgets: string;
+  readonly configMaps: string;
+}
+
+/** What the suite runs against, with the kind served there. */
+export async function startWidgets(): Promise<Widgets & { readonly target: ContractTarget; readonly api: ApiClient }> {
+  const target = await startContractTarget();
+  const api = new ApiClient(target.baseUrl);
+  return { target, api, ...(await prepareWidgets(api)) };
+}
+
 /** Makes the kind served and gives a namespace of this run's own. Cases then share nothing with those of other files. */
-export async function prepareWidgets(api: ApiClient): Promise<{ namespace: string; widgets: string }> {
+export async function prepareWidgets(api: ApiClient): Promise<Widgets> {
   const definition = widgetDefinition();
   await api.apply(`${DEFINITIONS}/${definition.metadata.name}`, "contract", definition, true);
   const namespace = `contract-${randomBytes(4).toString("hex")}`;
   await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
   const widgets = `/apis/${WIDGET_API_VERSION}/namespaces/${namespace}/widgets`;
-  await eventually(
+  await untilRead(
+    "Widgets to be served",
     () => api.get(widgets),
     ({ code }) => code === 200,
   );
-  await eventually(
+  await untilRead(
+    "the schema of Widgets",
     () => api.get("/openapi/v3"),
     ({ body }) => body.paths[`apis/${WIDGET_API_VERSION}`] !== undefined,
   );
-  return { namespace, widgets };
+  return { namespace, widgets, configMaps: `/api/v1/namespaces/${namespace}/configmaps` };
 }
 
 export function widget(name: string, spec: Json = {}, metadata: Json = {}): Json {

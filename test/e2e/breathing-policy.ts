@@ -1,5 +1,5 @@
 // A VolumePolicy for the suites of a cluster: under it volumes grow as they fill and shrink as they empty, within seconds.
-import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
+import type { VolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
 import { aPolicySpec, EXTEND_AT_80 } from "../builders/policy.ts";
 
 export const BREATHING = "breathing";
@@ -9,7 +9,10 @@ export function breathingPolicy(
   limits: VolumePolicySpec["limits"],
   rules: VolumePolicySpec["rules"] = [EXTEND_AT_80, shrinkBelow(30)],
 ): object {
-  const behavior = { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } };
+  const behavior = {
+    extend: { cooldown: "0s", minStep: "256Mi" },
+    shrink: { stabilization: "0s", cooldown: "2s", minStep: "256Mi" },
+  };
   return {
     apiVersion: "tidemark.dev/v1alpha1",
     kind: "VolumePolicy",

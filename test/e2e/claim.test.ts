@@ -1,9 +1,9 @@
 // Claims of another driver on a real Kubernetes: the member driver with filesystem volumes of its own, upstream's csi-resizer and a
 // real kubelet carry out what Tidemark asks for.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FIELD_MANAGERS } from "../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { FIELD_MANAGERS } from "../../src/contracts/names.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { MEMBER_CLASS } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";

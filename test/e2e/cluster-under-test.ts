@@ -6,10 +6,10 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
-import { kubeconfigConnection } from "../../src/kube/client/kube-config.ts";
-import { NAMESPACES } from "../../src/kube/resources.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { NAMESPACES } from "../../src/contracts/kubernetes/resources.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { kubeconfigConnection } from "../../src/platform/kube/client/kube-config.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { removeCluster } from "../cluster/cluster.ts";
 import { type Cluster, type ClusterSettings, loadCluster } from "../cluster/cluster-state.ts";
 import { BUSYBOX_IMAGE } from "../cluster/images.ts";
@@ -28,8 +28,8 @@ export interface ClusterUnderTest {
   readonly namespace: string;
   /** A busybox. */
   readonly image: string;
-  /** Absent: a foreign cluster. */
-  readonly cluster?: Cluster;
+  /** Undefined: a foreign cluster. */
+  readonly cluster: Cluster | undefined;
   kubectl(...args: string[]): Promise<string>;
   /** What undoes something outside of the namespace: called by `close`, the last one first, unless the whole cluster goes. */
   afterwards(undo: () => Promise<unknown>): void;

@@ -1,9 +1,9 @@
 // A node whose attach slots are all taken by one filesystem of four small members, and a pod that waits there with two volumes: on a real
 // API server, kubelets, and btrfs the filesystem is merged into two members, with all that is in it, and the pod runs.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { VOLUME_ATTACHMENTS } from "../../src/contracts/kubernetes/resources.ts";
 import { EXTEND_AT_80 } from "../builders/policy.ts";
 import { MEMBER_CLASS, MEMBER_DRIVER } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
@@ -132,7 +132,7 @@ describeOn("ours", "a pod that lacks attach slots on its node", ["bundle"], () =
       expect(await attachedOnNode()).toBe(SLOTS);
       expect((await podsOf(tested, ["wide"]))[0]?.status).toMatchObject({ phase: "Running" });
       for (const about of ["wide", "late"]) {
-        expect(await eventsOf(about, "SlotsWanted")).toContain(
+        expect(await eventsOf(about, "AttachSlotsNeeded")).toContain(
           `lacks 2 attach slots of ${MEMBER_DRIVER} on node ${NODE}`,
         );
         expect(await eventsOf(about, "ConsolidationSucceeded")).toContain("it has 2 members now");

@@ -1,5 +1,5 @@
 // How many volumes of the member driver a node takes, as kubelet is told of it.
-import { CSI_NODES } from "../../src/kube/resources.ts";
+import { CSI_NODES } from "../../src/contracts/kubernetes/resources.ts";
 import { MEMBER_DRIVER } from "../member-driver/config.ts";
 import { NAMESPACE as MEMBER_DRIVER_NAMESPACE } from "../member-driver/manifests.ts";
 import { readSwitches, writeSwitches } from "../member-driver/switches.ts";

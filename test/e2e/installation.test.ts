@@ -1,11 +1,11 @@
 // Tidemark on a real Kubernetes, installed from its manifests and used as a user uses it: everything runs as pods, with no rights
 // but those of its roles.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { createKubeClient } from "../../src/kube/client/http-client.ts";
-import { kubeconfigConnection } from "../../src/kube/client/kube-config.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { kubeconfigConnection } from "../../src/platform/kube/client/kube-config.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { EXTEND_AT_80 } from "../builders/policy.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";

@@ -2,7 +2,7 @@
 // kernel that may have no device-mapper. The overlay e2e-lvm runs LVM's commands by the path that every node has them at.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { VOLUME_GROUP } from "../cluster/node-settings.ts";

@@ -2,13 +2,13 @@
 // lvmd beside each agent, real LVM commands. Thin pools, snapshots and crashes of LVM's own are tested where there is device-mapper.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../src/api/identity.ts";
-import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
-import { NODE_STORAGES } from "../../src/api/node-storage.ts";
-import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { volumeHandleOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../src/contracts/kinds/logical-volume.ts";
+import { NODE_STORAGES } from "../../src/contracts/kinds/node-storage.ts";
+import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { nodeReady } from "../cluster/readiness.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -163,7 +163,7 @@ describeOn("ours", "volumes of LVM in a cluster", ["bundle", "lvm"], () => {
   );
 
   it(
-    "gives two pods filesystems that grow as they fill and shrink as they empty, with every byte kept, and nothing is left of them",
+    "gives two pods filesystems that grow as they fill and shrink as they empty, with every byte preserved, and nothing is left of them",
     async () => {
       await applyObject(tested, breathingPolicy(LIMITS));
       const names = ["one", "two"];

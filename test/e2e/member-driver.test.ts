@@ -1,7 +1,7 @@
 // The member driver as the suites of this cluster use it: installed once, with volumes of its class in pods, before anything of
 // Tidemark has a part in it. With MEMBER_DRIVER and MEMBER_CLASS the same is asked of any other driver.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/kube/resources.ts";
+import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/contracts/kubernetes/resources.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { powerOff, powerOn } from "../cluster/node.ts";
 import { nodeReady } from "../cluster/readiness.ts";

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
+import { fsidOf, volumeUIDOf } from "../../src/contracts/identity.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 
 export interface MountSightings {

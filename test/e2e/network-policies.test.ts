@@ -2,7 +2,7 @@
 // rule but those for Prometheus, which is not here, has a connection that needs it. The cluster's network enforces no policies: what it would
 // refuse is judged from what is read.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { NAMESPACES, type Namespace } from "../../src/kube/resources.ts";
+import { NAMESPACES, type Namespace } from "../../src/contracts/kubernetes/resources.ts";
 import { manifestsOf } from "../harness/kustomize.ts";
 import {
   allowedBy,
@@ -13,6 +13,7 @@ import {
   type Sender,
 } from "../harness/network-policies.ts";
 import { applyObject } from "./apply-object.ts";
+import { breathingPolicy } from "./breathing-policy.ts";
 import { localClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { describeOn } from "./describe-on.ts";
@@ -35,7 +36,7 @@ const CLASS = "e2e-policed";
 /** Connections that are short are there at some looks only. */
 const WATCHED_MS = 30_000;
 
-type PodSeen = Pod & { status?: { hostIP?: string }; spec: { hostNetwork?: boolean } };
+type PodSeen = Pod & { status?: { hostIP?: string } | undefined; spec: { hostNetwork?: boolean } };
 
 let tested: ClusterUnderTest;
 let policies: readonly NetworkPolicy[] = [];
@@ -102,14 +103,17 @@ describeOn("ours", "the network policies", ["bundle"], () => {
             : ports.map(({ port }) => `${metadata.name} ${index} ${port}`),
         ),
       );
-      // Samples, questions to the extender, the pod webhook.
-      expect(rules).toHaveLength(3);
+      // Samples, questions to the extender, the webhooks of pods and of policies.
+      expect(rules).toHaveLength(4);
       const [needed, refused] = [new Set<string>(), new Set<string>()];
       await makeMarkedPods(tested, ["policed"], { className: CLASS, request: "1Gi" });
       await release(tested, ["policed"]);
       await runningOn(tested, "policed");
       const untilMs = Date.now() + WATCHED_MS;
+      let changes = 0;
       await until(tested, "every rule to be needed", async () => {
+        changes += 1; // the webhook is asked about a policy whose spec has changed
+        await applyObject(tested, breathingPolicy({ min: "1Gi", max: `${2 + (changes % 2)}Gi` }));
         const pods = await allPods();
         const places = await placesByAddress(pods);
         for (const connection of await connectionsInto(pods)) {

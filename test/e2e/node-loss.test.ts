@@ -1,11 +1,11 @@
 // What becomes of volumes on a node's own disks when the node is lost: whoever has asked for it gets a new, empty volume elsewhere, all
 // others wait for the node, and find everything as it was when that is back.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
-import { ON_NODE_LOSS_ANNOTATION } from "../../src/api/names.ts";
-import { NODES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../src/contracts/kinds/logical-volume.ts";
+import { NODES, PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { ON_NODE_LOSS_ANNOTATION } from "../../src/contracts/names.ts";
 import { powerOff, powerOn } from "../cluster/node.ts";
 import { nodeReady } from "../cluster/readiness.ts";
 import { waitFor } from "../harness/wait-for.ts";

@@ -1,9 +1,14 @@
 // A burst of pods with a claim each, on nodes that are objects: made many at a time, followed by a watch, and counted at its end.
 
-import { createReflector } from "../../src/kube/cache/reflector.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
-import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim, PODS, type Pod } from "../../src/kube/resources.ts";
-import { createLogger } from "../../src/process/log.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  type PersistentVolumeClaim,
+  PODS,
+  type Pod,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { createReflector } from "../../src/platform/kube/cache/reflector.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { claimingPod, claimOf } from "./claiming-pod.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";

@@ -1,8 +1,7 @@
 // Nodes that are objects and nothing else: what kubelet, CSI drivers, our agent and our operator would have written of each. No kubelet
 // runs their pods, and no controller takes them for dead, where the cluster's nodeGraceSeconds are long enough.
-import { API_VERSION, LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import { NODE_STORAGES, type NodeStorage } from "../../src/api/node-storage.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
+
+import { NODE_STORAGES, type NodeStorage } from "../../src/contracts/kinds/node-storage.ts";
 import {
   CSI_NODES,
   CSI_STORAGE_CAPACITIES,
@@ -10,8 +9,10 @@ import {
   type CSIStorageCapacity,
   NODES,
   type Node,
-} from "../../src/kube/resources.ts";
-import { formatQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
+import { formatQuantity } from "../../src/contracts/quantities/quantity.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
 
 /** Of each node, and the default one there. */
 export const OBJECT_DEVICE_CLASS = "ssd";
@@ -86,17 +87,17 @@ export async function forAll<T>(items: readonly T[], work: (item: T) => Promise<
 function nodeOf(name: string): Node {
   const resources = { cpu: "64", memory: "256Gi", pods: "500", "ephemeral-storage": "100Gi" };
   const at = new Date().toISOString();
-  const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "an object", lastHeartbeatTime: at };
-  const status = {
+  const said = { reason: "KubeletReady", message: "an object", lastHeartbeatTime: at, lastTransitionTime: at };
+  const status: NonNullable<Node["status"]> = {
     capacity: resources,
     allocatable: resources,
-    conditions: [{ ...ready, lastTransitionTime: at }],
+    conditions: [{ type: "Ready", status: "True", ...said }],
   };
   return {
     apiVersion: "v1",
     kind: "Node",
     metadata: { name, labels: { "kubernetes.io/hostname": name, [TOPOLOGY_NODE]: name } },
-    status: status as unknown as NonNullable<Node["status"]>,
+    status,
   };
 }
 

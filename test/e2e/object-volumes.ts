@@ -2,18 +2,18 @@
 // the node has left is reported after it, late and in any order, as on real nodes. A claim that its node has no room for is refused, and
 // given back to the scheduler: that is what a wrong placement costs.
 import { setTimeout as sleep } from "node:timers/promises";
-import { volumeHandleOf } from "../../src/api/identity.ts";
-import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
-import { API_VERSION, LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import { createReflector } from "../../src/kube/cache/reflector.ts";
+import { volumeHandleOf } from "../../src/contracts/identity.ts";
+import { LOGICAL_VOLUMES } from "../../src/contracts/kinds/logical-volume.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
   type PersistentVolumeClaim,
-} from "../../src/kube/resources.ts";
-import { createLogger } from "../../src/process/log.ts";
-import { parseQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
+import { parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import { createReflector } from "../../src/platform/kube/cache/reflector.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { OBJECT_DEVICE_CLASS, type ObjectNodes, tellFree } from "./object-nodes.ts";
 
 const SELECTED_NODE = "volume.kubernetes.io/selected-node";

@@ -2,10 +2,15 @@
 // node that is drained, a node without power. Pods write all the time; what fsync has acknowledged to them is verified after each.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeHandleOf, volumeUIDOf } from "../../src/api/identity.ts";
-import { RECORDS } from "../../src/api/names.ts";
-import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { fsidOf, volumeHandleOf, volumeUIDOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import {
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { RECORDS } from "../../src/contracts/names.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { nodeProgramName, powerOff, powerOn } from "../cluster/node.ts";
 import { nodeReady } from "../cluster/readiness.ts";
@@ -194,7 +199,7 @@ describeOn("own", "a cluster in trouble", ["bundle"], () => {
   );
 
   it(
-    "lets pods write on without an API server for longer than any lease, and gives a disk that fills meanwhile the room it was granted",
+    "lets pods write on without an API server for longer than any lease, and gives a disk that fills in that time the room it was granted",
     async () => {
       const cluster = clusterOf(tested);
       const [pods, localPod] = [await podUIDs(), await local.running()];

@@ -1,8 +1,8 @@
 // How much of each node's room has been given away, recounted from what Kubernetes itself holds: the node that a pod is bound to, and what
 // its claims ask for. Nothing that a part of Tidemark has written is read, nor what a claim has become.
-import type { KubeObject } from "../../src/kube/object.ts";
-import type { PersistentVolumeClaim, Pod } from "../../src/kube/resources.ts";
-import { parseQuantity } from "../../src/units/quantity.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
+import type { PersistentVolumeClaim, Pod } from "../../src/contracts/kubernetes/resources.ts";
+import { parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 
 export interface OverCommit {
   readonly node: string;

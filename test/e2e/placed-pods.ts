@@ -1,6 +1,7 @@
 // Pods with a claim each, made all at once, and where the scheduler has put them, or why not.
-import { TIDEMARK_SCHEDULER } from "../../src/api/placement.ts";
-import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
+
+import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
+import { TIDEMARK_SCHEDULER } from "../../src/contracts/names.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf } from "./claiming-pod.ts";

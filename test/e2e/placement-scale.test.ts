@@ -3,8 +3,8 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import { LOCAL_DRIVER } from "../../src/contracts/names.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 import { takesAll } from "../harness/sample.ts";
 import { applyObject } from "./apply-object.ts";
 import { localClass } from "./claiming-pod.ts";

@@ -2,11 +2,11 @@
 // than there is room for, a node that is full or has too few attach slots, extenders that go away, and the demonstration that this
 // project began with.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
-import { SELECTED_NODE } from "../../src/api/names.ts";
-import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../src/contracts/kinds/logical-volume.ts";
+import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { SELECTED_NODE } from "../../src/contracts/names.ts";
+import { GIB, MIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import { EXTEND_AT_80 } from "../builders/policy.ts";
 import { memberStates } from "../harness/member-states.ts";
 import { MEMBER_DRIVER } from "../member-driver/config.ts";
@@ -283,7 +283,7 @@ describeOn("ours", "placement by the default scheduler", ["bundle", "lvm"], () =
         expect(why).toContain(`${MEMBER_DRIVER}: 2 volumes to attach, at most 1 attach slots left`);
         await applyObject(tested, breathingPolicy({ min: "1Gi", max: "20Gi" }, [EXTEND_AT_80]));
         expect(await runningOn(tested, "wide", "late")).toEqual([NODE, NODE]);
-        expect(await eventsOf("late", "SlotsWanted")).toContain("merged into a new one of 2Gi would free 1");
+        expect(await eventsOf("late", "AttachSlotsNeeded")).toContain("merged into a new one of 2Gi would free 1");
         const { items } = await tested.client.list(FILESYSTEM_LAYOUTS);
         const wide = items.find(({ spec }) => spec.claimRef?.name === "wide");
         // Which two have left depends on what they held.

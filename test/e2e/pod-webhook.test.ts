@@ -2,8 +2,14 @@
 // it when it is down. Where the pods are put is not looked at here.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { POD_WEBHOOK } from "../../src/api/placement.ts";
-import { EVENTS, MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Pod, type PodVolume } from "../../src/kube/resources.ts";
+import {
+  EVENTS,
+  MUTATING_WEBHOOK_CONFIGURATIONS,
+  PODS,
+  type Pod,
+  type PodVolume,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { POD_WEBHOOK } from "../../src/contracts/names.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimOf, localClass } from "./claiming-pod.ts";
@@ -146,7 +152,7 @@ describeOn("ours", "the pod webhook", ["bundle"], () => {
   );
 
   it(
-    "keeps no pod from being made when it is down, and tells the one that it missed once it is back",
+    "keeps no pod from being made when it is down, and writes an Event on the one that it missed once it is back",
     async () => {
       const scale = (replicas: number) =>
         tested.kubectl("-n", SYSTEM_NAMESPACE, "scale", "deployment/operator", `--replicas=${replicas}`);
@@ -158,13 +164,13 @@ describeOn("ours", "the pod webhook", ["bundle"], () => {
       await tested.kubectl("wait", "--for=condition=Ready", "pod/other", "--timeout=120s");
       await scale(2);
       const { namespace } = tested;
-      const fieldSelector = `involvedObject.uid=${missed.metadata.uid},reason=PlacementMissed`;
+      const fieldSelector = `involvedObject.uid=${missed.metadata.uid},reason=WebhookBypassed`;
       const [event] = await until("an Event on the pod", async () => {
         const { items } = await tested.client.list(EVENTS, { namespace, fieldSelector });
         return items.length > 0 ? items : undefined;
       });
-      expect(event?.message).toContain("default-scheduler places this pod without a look at the room");
-      const ofOther = `involvedObject.uid=${other.metadata.uid},reason=PlacementMissed`;
+      expect(event?.message).toContain("default-scheduler did not check the capacity for this pod");
+      const ofOther = `involvedObject.uid=${other.metadata.uid},reason=WebhookBypassed`;
       expect((await tested.client.list(EVENTS, { namespace, fieldSelector })).items).toHaveLength(1);
       expect((await tested.client.list(EVENTS, { namespace, fieldSelector: ofOther })).items).toEqual([]);
       await untilAsked("again");

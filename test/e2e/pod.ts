@@ -1,27 +1,44 @@
 // A pod of busybox, as tests of a cluster need it.
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import type { PodVolume } from "../../src/kube/resources.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
+import type { PodVolume } from "../../src/contracts/kubernetes/resources.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
 
 export interface Pod extends KubeObject {
   spec: {
-    nodeName?: string;
-    schedulerName?: string;
-    restartPolicy?: "Never" | "Always";
-    terminationGracePeriodSeconds?: number;
-    containers: { name: string; image: string; imagePullPolicy?: string; command: string[]; ports?: object[] }[];
-    volumes?: PodVolume[];
-  };
-  status?: {
-    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
-    podIP?: string;
-    conditions?: { type: string; status: "True" | "False" | "Unknown"; reason?: string; message?: string }[];
-    containerStatuses?: {
-      containerID?: string;
-      restartCount?: number;
-      state?: { terminated?: { exitCode: number; message?: string } };
+    nodeName?: string | undefined;
+    schedulerName?: string | undefined;
+    restartPolicy?: "Never" | "Always" | undefined;
+    terminationGracePeriodSeconds?: number | undefined;
+    containers: {
+      name: string;
+      image: string;
+      imagePullPolicy?: string | undefined;
+      command: string[];
+      ports?: object[] | undefined;
     }[];
+    volumes?: PodVolume[] | undefined;
   };
+  status?:
+    | {
+        phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown" | undefined;
+        podIP?: string | undefined;
+        conditions?:
+          | {
+              type: string;
+              status: "True" | "False" | "Unknown";
+              reason?: string | undefined;
+              message?: string | undefined;
+            }[]
+          | undefined;
+        containerStatuses?:
+          | {
+              containerID?: string | undefined;
+              restartCount?: number | undefined;
+              state?: { terminated?: { exitCode: number; message?: string | undefined } | undefined } | undefined;
+            }[]
+          | undefined;
+      }
+    | undefined;
 }
 
 export const PODS: Resource<Pod> = { group: "", version: "v1", plural: "pods", kind: "Pod", namespaced: true };

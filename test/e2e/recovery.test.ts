@@ -2,12 +2,11 @@
 // in the middle of an operation, a tenant's namespace, every object and definition of Tidemark, Tidemark itself, etcd.
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { volumeHandleOf, volumeUIDOf } from "../../src/api/identity.ts";
-import { KINDS } from "../../src/api/kinds.ts";
-import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
-import { VOLUME_POLICIES } from "../../src/api/volume-policy.ts";
+import { volumeHandleOf, volumeUIDOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { KINDS } from "../../src/contracts/kinds/kinds.ts";
+import { VOLUME_POLICIES } from "../../src/contracts/kinds/volume-policy.ts";
 import {
   CUSTOM_RESOURCE_DEFINITIONS,
   NAMESPACES,
@@ -15,7 +14,8 @@ import {
   PERSISTENT_VOLUMES,
   type PersistentVolume,
   VOLUME_ATTACHMENTS,
-} from "../../src/kube/resources.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../src/contracts/names.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { backUpEtcd, restoreEtcd } from "../cluster/etcd-backup.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -423,10 +423,7 @@ describeOn("own", "volumes whose objects are deleted", ["bundle"], () => {
       await restoreEtcd(ourCluster(), backup);
       expect((await membersOf()).map(({ metadata }) => metadata.name)).toEqual(known);
       const { driver = "", volumeHandle = "" } = lost[0]?.spec.csi ?? {};
-      await stalledIs(
-        "data-spanned-0",
-        new RegExp(`does not name any more.*volume ${volumeHandle} of driver ${driver}`),
-      );
+      await stalledIs("data-spanned-0", new RegExp(`spec.members lacks .*volume ${volumeHandle} of driver ${driver}`));
       await isWhole(spanned);
       expect(await statfsId(spanned)).toBe(fsid);
       // Nothing is mounted without it, and nothing is made in its place.

@@ -1,8 +1,8 @@
 // Clusters that several suites share, one after the other: which suites, and what is in a cluster before the first of them. A suite that
 // takes its cluster apart is in no list, and makes one of its own.
-import { createKubeClient } from "../../src/kube/client/http-client.ts";
-import { kubeconfigConnection } from "../../src/kube/client/kube-config.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { kubeconfigConnection } from "../../src/platform/kube/client/kube-config.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import type { Cluster, ClusterSettings } from "../cluster/cluster-state.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { kubectlOf } from "./cluster-under-test.ts";

@@ -1,7 +1,7 @@
 // What a shared cluster looked like before any suite used it, kept in its directory: after each suite it has to look so again.
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ConnectedKubeClient } from "../../src/kube/client/http-client.ts";
+import type { ConnectedKubeClient } from "../../src/platform/kube/client/http-client.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import type { ClusterPlaces } from "../cluster/places.ts";
 import { waitFor } from "../harness/wait-for.ts";

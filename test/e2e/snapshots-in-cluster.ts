@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { programImage, sidecarImages } from "../../scripts/image/sidecar-images.ts";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
 import { builtTools, moduleDirectory } from "../cluster/go-tools.ts";
 import { applyObject } from "./apply-object.ts";
 import { type ClusterUnderTest, clusterOf } from "./cluster-under-test.ts";

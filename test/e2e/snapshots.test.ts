@@ -3,11 +3,11 @@
 // device-mapper (test/vm/lvm-copies.vm.ts).
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { snapshotIdOf } from "../../src/api/identity.ts";
-import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
-import { API_VERSION } from "../../src/api/names.ts";
-import { NODE_STORAGES } from "../../src/api/node-storage.ts";
-import { EVENTS } from "../../src/kube/resources.ts";
+import { snapshotIdOf } from "../../src/contracts/identity.ts";
+import { LOGICAL_VOLUMES } from "../../src/contracts/kinds/logical-volume.ts";
+import { NODE_STORAGES } from "../../src/contracts/kinds/node-storage.ts";
+import { EVENTS } from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION } from "../../src/contracts/names.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, localClass } from "./claiming-pod.ts";

@@ -3,10 +3,10 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { MEMBER_NAMESPACE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import { CSI_NODES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { CSI_NODES, PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/contracts/names.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { nodePlaces } from "../cluster/places.ts";
@@ -232,7 +232,7 @@ describeOn("ours", "the driver of spans in a cluster", ["bundle", "csi-sanity"],
       async () => {
         await quota(tested.namespace, `${MEMBER_CLASS}.storageclass.storage.k8s.io/requests.storage`, "2Gi");
         await request("growing", "3Gi");
-        await claimIsTold("growing", "ResourceQuota members gives namespace");
+        await claimIsTold("growing", "ResourceQuota members allows");
         await tested.kubectl("delete", "resourcequota", "members");
         await capacityIs("growing", 3072);
         await inPod("growing", "cd /data; sha256sum -c sum");

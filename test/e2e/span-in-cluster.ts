@@ -1,13 +1,12 @@
 // One span in the test cluster, with a pod that only holds it: where its filesystem is seen from this machine, and what its objects say.
 import { createHash } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
-import { SPAN_DRIVER } from "../../src/api/names.ts";
+import { fsidOf, volumeUIDOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { SPAN_DRIVER } from "../../src/contracts/names.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { onlyChild, runningProcess } from "../cluster/recorded-process.ts";
-import { waitFor } from "../harness/wait-for.ts";
+import { eventually, waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf } from "./claiming-pod.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
@@ -90,10 +89,11 @@ export async function untilLayout(
 export async function untilQuiet(tested: OwnCluster, span: SpanInCluster): Promise<void> {
   const version = async (): Promise<string | undefined> =>
     (await tested.client.get(FILESYSTEM_LAYOUTS, { name: span.handle }))?.metadata.resourceVersion;
-  for (let before = await version(); ; ) {
-    await sleep(QUIET_MS);
-    const now = await version();
-    if (now === before) return;
-    before = now;
-  }
+  let before: string | undefined;
+  const isSame = async (): Promise<boolean> => {
+    const last = before;
+    before = await version();
+    return before === last;
+  };
+  await eventually(`no more writes to ${span.handle}`, isSame, { ...LIMITS, intervalMs: QUIET_MS });
 }

@@ -3,10 +3,14 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { mountsUnder } from "../../demo/show/run/mount-table.ts";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS, SPAN_DRIVER } from "../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS, SPAN_DRIVER } from "../../src/contracts/names.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { nodePlaces } from "../cluster/places.ts";

@@ -1,9 +1,9 @@
 // A span's whole life on a real Kubernetes, over a CSI driver that knows nothing of Tidemark: its pod is scheduled, written to,
 // moved, and its claim deleted, as users do it. MEMBER_DRIVER and MEMBER_CLASS name another driver.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
-import { NODES } from "../../src/kube/resources.ts";
+import { fsidOf, volumeUIDOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { NODES } from "../../src/contracts/kubernetes/resources.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { nodePlaces } from "../cluster/places.ts";
 import { runProgram } from "../cluster/run-program.ts";

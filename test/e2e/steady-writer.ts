@@ -2,8 +2,8 @@
 // what was acknowledged is known whatever becomes of pod, node and API server. A pod that starts verifies all of them first.
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { volumeHandleOf } from "../../src/api/identity.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { volumeHandleOf } from "../../src/contracts/identity.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { type ClusterUnderTest, clusterOf } from "./cluster-under-test.ts";
 import { PODS, type Pod } from "./pod.ts";

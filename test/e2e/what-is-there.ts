@@ -1,8 +1,8 @@
 // What a suite says of its cluster when it has waited in vain: first in a few lines what its filesystems are made of and wait for, then objects,
 // what the nodes report, what Tidemark has logged, and what the member driver was last asked. A part that cannot be had says why instead.
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
 import { readRpcLog } from "../member-driver/rpc-log.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
 import { logsOf } from "./installed-tidemark.ts";

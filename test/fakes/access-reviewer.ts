@@ -1,9 +1,10 @@
 // What an API server answers to a TokenReview and to the SubjectAccessReview after it: a stand-in for our own narrow port (create). A token is
 // "ACCOUNT/ANYTHING"; an account "bad" has none. The real one is asked in test/real/metrics-authentication.test.ts.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { KubeError } from "../../src/kube/kube-error.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
-import type { SubjectAccessReview, TokenReview } from "../../src/kube/resources.ts";
+
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
+import type { SubjectAccessReview, TokenReview } from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { KubeError } from "../../src/platform/kube/kube-error.ts";
 
 export interface AccessReviewer extends Pick<KubeClient, "create"> {
   /** Questions of both kinds that came, answered or not. */
@@ -24,7 +25,7 @@ export function createAccessReviewer(): AccessReviewer {
   const answer = (object: TokenReview | SubjectAccessReview): object => {
     if (object.kind === "SubjectAccessReview") {
       const { spec } = object as SubjectAccessReview;
-      return { allowed: allowed.has(spec.user) && spec.groups?.includes("everybody") === true };
+      return { allowed: allowed.has(spec.user ?? "") && spec.groups?.includes("everybody") === true };
     }
     const { token, audiences } = (object as TokenReview).spec;
     const [username = ""] = token.split("/");
@@ -42,7 +43,7 @@ export function createAccessReviewer(): AccessReviewer {
         await new Promise((resolve) => setImmediate(resolve));
         if (state === "silent") await new Promise<void>((resolve) => waiting.push(resolve));
         if (state === "away") throw new KubeError("Unreachable", 0, "the API server is away");
-        return { ...object, status: answer(object as unknown as TokenReview) };
+        return { ...object, status: answer(object as TokenReview) };
       } finally {
         open -= 1;
       }

@@ -1,8 +1,6 @@
 // A node without disks: the CSI node service on a socket and the FilesystemLayout's status, by the rules of the real agent.
 // Its members are numbers; what is staged and published is remembered for tests to read.
 import { type handleUnaryCall, type ServiceError, status } from "@grpc/grpc-js";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
 import {
   type NodeExpandVolumeRequest,
   type NodeExpandVolumeResponse,
@@ -10,12 +8,14 @@ import {
   type NodeGetVolumeStatsResponse,
   type NodeServer,
   NodeService,
-} from "../../src/gen/csi/v1/csi.ts";
-import { createReflector } from "../../src/kube/cache/reflector.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { serveOnSocket } from "../../src/process/grpc.ts";
-import type { Logger } from "../../src/process/log.ts";
-import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../src/contracts/names.ts";
+import { formatQuantity, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import { createReflector } from "../../src/platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { serveOnSocket } from "../../src/platform/process/grpc.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
 
 export interface FakeCsiNode {
   /** Member sizes on the node by volume handle. */

@@ -1,19 +1,19 @@
 // The part of a node's agent that makes logical volumes, without LVM: LogicalVolumes' status and NodeStorage, by the rules of the real
 // one. What is "on the node" are numbers, which stay when objects are deleted.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
 import {
   LOGICAL_VOLUMES,
   type LogicalVolume,
   type LogicalVolumeSpec,
   type LogicalVolumeStatus,
-} from "../../src/api/logical-volume.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
-import { NODE_STORAGES } from "../../src/api/node-storage.ts";
-import { createReflector } from "../../src/kube/cache/reflector.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import type { Logger } from "../../src/process/log.ts";
-import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kinds/logical-volume.ts";
+import { NODE_STORAGES } from "../../src/contracts/kinds/node-storage.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../src/contracts/names.ts";
+import { formatQuantity, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import { createReflector } from "../../src/platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
 
 export interface FakeLvmNode {
   /** Sizes by what LVM calls them. */
@@ -167,12 +167,8 @@ async function say<T extends KubeObject>(
 async function publishStorage(client: KubeClient, nodeName: string, node: FakeLvmNode): Promise<void> {
   const metadata = { name: nodeName };
   const identity = { apiVersion: API_VERSION, kind: NODE_STORAGES.kind, metadata };
-  await client.apply(
-    "fake-node/storage",
-    NODE_STORAGES,
-    { ...identity, spec: {} },
-    { ...STATUS, subresource: undefined },
-  );
+  const { fieldManager } = STATUS;
+  await client.apply("fake-node/storage", NODE_STORAGES, { ...identity, spec: {} }, { fieldManager });
   const deviceClasses = [...node.freeBytes].map(([name, bytes], index) => ({
     name,
     backend: "lvm",

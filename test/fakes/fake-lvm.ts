@@ -5,9 +5,8 @@ import { closeSync, mkdirSync, openSync, renameSync, rmSync, statSync, truncateS
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
-import { readCommittedSize } from "../../src/agent/storage/btrfs/btrfs-superblock.ts";
-import { readExt4Bytes } from "../../src/agent/storage/filesystem/ext4-superblock.ts";
-import type { DeviceClass, ReduceLVRequest, Volume } from "../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { readCommittedSize, readExt4Bytes } from "../../src/agent/storage/filesystem/superblocks.ts";
+import type { DeviceClass, ReduceLVRequest, Volume } from "../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import { GRAIN_BYTES, makeDeviceClass, THIN_POOL } from "../builders/device-class.ts";
 
 const run = promisify(execFile);

@@ -9,15 +9,15 @@ import {
   CancelReduceResponse_Outcome as Outcome,
   type Volume,
   type WatchClassesResponse,
-} from "../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+} from "../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import {
   type LogicalVolume,
   type LVServiceServer,
   LVServiceService,
   type VGServiceServer,
   VGServiceService,
-} from "../../src/gen/topolvm/lvmd.ts";
-import { serveOnSocket } from "../../src/process/grpc.ts";
+} from "../../src/contracts/gen/topolvm/lvmd.ts";
+import { serveOnSocket } from "../../src/platform/process/grpc.ts";
 import { createFakeLvm, type FakeLvm, Refused } from "./fake-lvm.ts";
 
 interface Switches {

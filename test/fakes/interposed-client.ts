@@ -1,7 +1,8 @@
 // A client of the API server that lets somebody else act right before a chosen call: what happens between two steps of ours happens
 // there every time, instead of once in a thousand runs.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
+
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
 
 export interface InterposedClient {
   readonly client: KubeClient;

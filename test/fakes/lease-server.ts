@@ -1,7 +1,9 @@
 // One Lease with optimistic locking, as the API server keeps it, over a slow and lossy network that a test controls.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { KubeError } from "../../src/kube/kube-error.ts";
-import type { Lease } from "../../src/kube/resources.ts";
+
+import type { Lease } from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { KubeError } from "../../src/platform/kube/kube-error.ts";
+import { servedClient } from "./served-client.ts";
 
 /** How long a request travels, how long its answer does, and whether that gets lost. */
 export interface Journey {
@@ -14,7 +16,7 @@ export const PROMPT: Journey = { requestMs: 0, answerMs: 0 };
 
 export interface LeaseServer {
   /** A client of its own for each candidate; `journey` is asked for each request. */
-  client(journey?: () => Journey): Pick<KubeClient, "get" | "create" | "update">;
+  client(journey?: () => Journey): KubeClient;
   lease(): Lease | undefined;
   /** Somebody else's change, past all locking. */
   put(lease: Lease | undefined): void;
@@ -45,25 +47,25 @@ export function createLeaseServer(): LeaseServer {
       else write(lease);
     },
     client: (journey = () => PROMPT) => {
-      const travel = async (serve: () => unknown): Promise<never> => {
+      const travel = async <T>(serve: () => T): Promise<T> => {
         const { requestMs, answerMs, answerLost } = journey();
         await sleep(requestMs);
         const answer = settled(serve);
         await sleep(answerMs);
         if (answerLost === true) throw new KubeError("Unreachable", 0, "the answer was lost");
-        return answer() as never;
+        return answer();
       };
-      return {
+      return servedClient({
         get: () => travel(() => structuredClone(stored)),
-        create: (_point, _resource, lease) => travel(() => create(lease)),
-        update: (_point, _resource, lease) => travel(() => update(lease)),
-      };
+        create: (_point, _resource, lease) => travel(() => create(lease as Lease)),
+        update: (_point, _resource, lease) => travel(() => update(lease as Lease)),
+      });
     },
   };
 }
 
 /** Runs now; returns or throws the result later. */
-function settled(serve: () => unknown): () => unknown {
+function settled<T>(serve: () => T): () => T {
   try {
     const result = serve();
     return () => result;

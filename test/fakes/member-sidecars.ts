@@ -1,9 +1,7 @@
 // The csi-provisioner, csi-attacher and csi-resizer of members' drivers, and the PersistentVolume controller, as far as they show in
 // the API: claims are bound and grown, attachments are marked and let go. What storage is behind them is the test's to say.
-import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { driverNamed } from "../../src/csi/driver.ts";
-import { createReflector } from "../../src/kube/cache/reflector.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
+
+import { driverNamed } from "../../src/contracts/csi/driver.ts";
 import {
   CSI_DRIVERS,
   CSI_NODES,
@@ -14,9 +12,12 @@ import {
   STORAGE_CLASSES,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
-} from "../../src/kube/resources.ts";
-import type { Logger } from "../../src/process/log.ts";
-import { parseQuantity } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../src/contracts/names.ts";
+import { parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import { createReflector } from "../../src/platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
 
 export const MEMBER_DRIVER = "member.example.com";
 export const MEMBER_CLASS = "member-class";

@@ -1,14 +1,15 @@
 // What an API server answers to a TokenReview, by the token's text: a stand-in for our own narrow port (create). The real one is
 // asked in test/contract/token-review.test.ts.
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { KubeError } from "../../src/kube/kube-error.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
-import type { TokenReview } from "../../src/kube/resources.ts";
+
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
+import type { TokenReview } from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { KubeError } from "../../src/platform/kube/kube-error.ts";
 
 export const AGENT_USERNAME = "system:serviceaccount:tidemark-system:tidemark-agent";
 
 export interface TokenClaims {
-  readonly nodeName?: string;
+  readonly nodeName: string | undefined;
   readonly username?: string;
   readonly audiences?: readonly string[];
   readonly expiresAtMs: number;
@@ -54,7 +55,7 @@ export function createTokenReviewer(): TokenReviewer {
   return {
     create: async <T extends KubeObject>(_point: string, _resource: unknown, object: T): Promise<T> => ({
       ...object,
-      status: await answer(object as unknown as TokenReview),
+      status: await answer(object as KubeObject as TokenReview),
     }),
     asked: () => asked,
     down: (state) => {

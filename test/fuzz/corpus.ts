@@ -4,9 +4,13 @@ import type { Random } from "./random.ts";
 
 /** Of either kind. */
 const LIMIT = 256;
+/** A small input is taken in many times as fast, and a change of it matters more: a larger seed is gone on from once in so many times. */
+const SMALL_BYTES = 2048;
+const LARGE_ONE_IN = 64;
 
 export class Corpus {
   readonly #seeds: readonly Buffer[];
+  readonly #smallSeeds: readonly Buffer[];
   readonly #random: Random;
   readonly #accepted: Buffer[] = [];
   readonly #refused: Buffer[] = [];
@@ -14,6 +18,7 @@ export class Corpus {
 
   constructor(seeds: readonly Buffer[], random: Random) {
     this.#seeds = seeds;
+    this.#smallSeeds = seeds.filter(({ length }) => length <= SMALL_BYTES);
     this.#random = random;
   }
 
@@ -33,7 +38,14 @@ export class Corpus {
 
   pick(): Buffer {
     const share = this.#random.below(4);
-    const list = share === 0 ? this.#refused : share === 1 ? this.#accepted : this.#seeds;
-    return this.#random.pick(list.length === 0 ? this.#seeds : list);
+    const found = share === 0 ? this.#refused : share === 1 ? this.#accepted : [];
+    if (found.length === 0) return this.#pickSeed();
+    const [one, other] = [this.#random.pick(found), this.#random.pick(found)];
+    return one.length <= other.length ? one : other;
+  }
+
+  #pickSeed(): Buffer {
+    const fromAll = this.#smallSeeds.length === 0 || this.#random.below(LARGE_ONE_IN) === 0;
+    return this.#random.pick(fromAll ? this.#seeds : this.#smallSeeds);
   }
 }

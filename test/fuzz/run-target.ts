@@ -117,10 +117,11 @@ async function answerOf({ refusals }: FuzzTarget, take: Take, input: Buffer): Pr
     if (taking !== undefined) await taking;
     return { isAccepted: true, answer: "accepted" };
   } catch (error) {
-    const { name, message, stack } = error as Error;
+    // Its stack is worked out when it is read, which costs more than most parsers: of crashes alone.
+    const { name, message } = error as Error;
     if (error instanceof AssertionError || name === "AssertionError") return { kind: "wrong acceptance", message };
     if (refusals.includes(name)) return { isAccepted: false, answer: answerText(name, message) };
-    return { kind: "crash", message: stack ?? `${name}: ${message}` };
+    return { kind: "crash", message: (error as Error).stack ?? `${name}: ${message}` };
   }
 }
 

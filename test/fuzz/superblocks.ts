@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { KnownFilesystem } from "../../src/lvmd/volumes/filesystem-end.ts";
+import type { KnownFilesystem } from "../../src/lvmd/volumes/reduce/read-signature.ts";
 
 /** Where the first one begins on a device. */
 export const PLACES: Readonly<Record<KnownFilesystem, number>> = { btrfs: 65_536, ext4: 1024, xfs: 0 };
@@ -48,11 +48,19 @@ function blockOf(image: string, type: KnownFilesystem): Buffer {
 }
 
 /** Bit by bit, CRC-32C reflected, without the last inversion. */
+/** Of half a byte each: what 16 values leave. */
+const REMAINDERS = Int32Array.from({ length: 16 }, (_unused, nibble) => {
+  let sum = nibble;
+  for (let bit = 0; bit < 4; bit += 1) sum = (sum >>> 1) ^ (sum & 1 ? 0x82f63b78 : 0);
+  return sum;
+});
+
 function crc32c(bytes: Buffer): number {
   let sum = 0xffffffff;
-  for (const byte of bytes) {
-    sum ^= byte;
-    for (let bit = 0; bit < 8; bit += 1) sum = (sum >>> 1) ^ (sum & 1 ? 0x82f63b78 : 0);
+  for (let at = 0; at < bytes.length; at += 1) {
+    sum ^= bytes[at] ?? 0;
+    sum = (sum >>> 4) ^ (REMAINDERS[sum & 15] ?? 0);
+    sum = (sum >>> 4) ^ (REMAINDERS[sum & 15] ?? 0);
   }
   return sum >>> 0;
 }

@@ -1,6 +1,4 @@
 // A parser that reads what others write, as it is fuzzed: what goes in, what it may answer, and what tells that an answer is wrong.
-import type { Refusal } from "../../src/csi/refusal.ts";
-import { Refusal as CsiRefusal } from "../../src/csi/refusal.ts";
 import type { Mutate } from "./mutate.ts";
 
 /** Throws one of the target's refusals, or AssertionError where what was accepted is wrong. Any other throw is a crash. */
@@ -33,11 +31,6 @@ export class Refused extends Error {
 
 export function pure(take: Take): FuzzTarget["start"] {
   return () => ({ take });
-}
-
-export function accepted<T>(answer: T | Refusal): T {
-  if (answer instanceof CsiRefusal) throw new Refused(`${answer.code}: ${answer.message}`);
-  return answer;
 }
 
 /** A message of gRPC: grpc-js answers what cannot be decoded by itself, whatever error that is. */

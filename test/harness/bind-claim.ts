@@ -1,10 +1,14 @@
 // A claim and its PersistentVolume as csi-provisioner and the PersistentVolume controller leave them, but for what they say in the status.
 
 import { volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
-import { SPAN_DRIVER } from "../../src/api/names.ts";
-import type { Volume } from "../../src/gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
+import type { Volume } from "../../src/contracts/gen/csi/v1/csi.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolumeClaim,
+} from "../../src/contracts/kubernetes/resources.ts";
+import { SPAN_DRIVER } from "../../src/contracts/names.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
 
 /** To the span that was created for it. */
 export async function bindToSpan(

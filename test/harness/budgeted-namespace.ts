@@ -1,27 +1,29 @@
 // A namespace with a budget: the real engine, an API server that takes its writes, caches that see them when the test says so,
 // and nodes that see, carry out and spend when the test says so. It knows, apart from the engine, how large all can become.
-import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
-import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
-import { createSubscribers } from "../../src/kube/cache/change-handlers.ts";
-import { createStore } from "../../src/kube/cache/store.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { KubeError } from "../../src/kube/kube-error.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
-import type { PersistentVolumeClaim } from "../../src/kube/resources.ts";
+
+import { Sample } from "../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import type { Filesystem, ScalingStatus, WantedTarget } from "../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
+import type { PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import { createOwnWrites } from "../../src/platform/kube/client/writes.ts";
+import { KubeError } from "../../src/platform/kube/kube-error.ts";
+import { type Clock, instantOf } from "../../src/platform/process/clock.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
 import { createEngine, type Engine } from "../../src/policy-engine/engine/engine.ts";
-import type { World } from "../../src/policy-engine/gather/gather-facts.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import type { PolicyBook } from "../../src/policy-engine/gather/policy-book.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
 import { readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
-import { type Clock, instantOf } from "../../src/process/clock.ts";
-import type { Logger } from "../../src/process/log.ts";
-import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
+import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
+import { buildClaim } from "../builders/claim.ts";
 import { NOW_MS } from "../builders/facts.ts";
 import { aPolicy } from "../builders/policy.ts";
+import { type EngineCaches, engineCaches } from "../fakes/engine-caches.ts";
 import { createRecordingLog, type LogLine } from "../fakes/recording-log.ts";
+import { servedClient } from "../fakes/served-client.ts";
 
 export interface VolumeOfNamespace {
   readonly sizeBytes: number;
@@ -34,16 +36,10 @@ export interface VolumeOfNamespace {
 }
 
 interface Replica {
-  readonly caches: {
-    readonly claims: Cache<PersistentVolumeClaim>;
-    readonly filesystems: Cache<Filesystem>;
-    readonly layouts: Cache<FilesystemLayout>;
-  };
+  readonly caches: EngineCaches;
   readonly registry: VolumeRegistry;
   readonly engine: Engine;
 }
-
-type Cache<T extends KubeObject> = ReturnType<typeof cacheOf<T>>;
 
 interface ApiObjects {
   filesystem: Filesystem;
@@ -53,10 +49,10 @@ interface ApiObjects {
 const NODE = "node-a";
 const EPOCH = 3;
 
-const GROWING = {
+const GROWING = aPolicy({
   limits: { min: "1Gi", max: "1000Gi", minAvailable: "512Mi" },
   rules: [{ name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" }],
-} as const;
+});
 
 /** How the API server answers a write: "lost" takes it and never says so, "refused" does not take it. */
 export type Answers = "prompt" | "lost" | "refused";
@@ -64,8 +60,11 @@ export type Answers = "prompt" | "lost" | "refused";
 export class BudgetedNamespace {
   readonly handles: readonly string[];
   readonly lines: LogLine[];
+  /** What the engine wrote to the API server since it began: "target", "status" or "grant" of a volume. */
+  readonly writes: string[] = [];
   readonly #log: Logger;
   readonly #budgetBytes: number;
+  readonly #policy: CompiledPolicy;
   readonly #metrics: EngineMetrics;
   readonly #api = new Map<string, ApiObjects>();
   readonly #nodeGrantBytes = new Map<string, number>();
@@ -79,7 +78,13 @@ export class BudgetedNamespace {
   #heldGrants: (() => void)[] | undefined;
   #replica: Replica;
 
-  constructor(budgetBytes: number, volumes: readonly VolumeOfNamespace[], metrics: EngineMetrics) {
+  constructor(
+    budgetBytes: number,
+    volumes: readonly VolumeOfNamespace[],
+    metrics: EngineMetrics,
+    policy: CompiledPolicy = GROWING,
+  ) {
+    this.#policy = policy;
     const { log, lines } = createRecordingLog();
     this.#log = log;
     this.lines = lines;
@@ -205,8 +210,16 @@ export class BudgetedNamespace {
   }
 
   /** The target that stands in the API server. */
-  targetOf(handle: string): SizeTarget | undefined {
+  targetOf(handle: string): WantedTarget | undefined {
     return this.#of(handle).filesystem.spec.target;
+  }
+
+  extendsReported(handle: string): number {
+    return this.#of(handle).filesystem.status?.scaling?.extendedAt?.length ?? 0;
+  }
+
+  scalingOf(handle: string): ScalingStatus | undefined {
+    return this.#of(handle).filesystem.status?.scaling;
   }
 
   reasonOf(handle: string): string | undefined {
@@ -227,25 +240,20 @@ export class BudgetedNamespace {
   }
 
   #start(): Replica {
-    const caches = {
-      claims: cacheOf<PersistentVolumeClaim>(),
-      filesystems: cacheOf<Filesystem>(),
-      layouts: cacheOf<FilesystemLayout>(),
-      storageClasses: cacheOf(),
-      quotas: cacheOf(),
-    };
+    const caches = engineCaches();
     const registry = createVolumeRegistry();
-    const apply = (_point: string, _kind: unknown, object: KubeObject) => this.#answerTo(object);
     const engine = createEngine({
-      client: { apply } as unknown as KubeClient,
+      ownGrants: createOwnWrites(this.#engineClock),
+      client: servedClient({ apply: (_point, _resource, object) => this.#answerTo(object) }),
       events: { record: () => {}, flush: async () => {} },
       registry,
       world: {
-        caches: caches as unknown as World["caches"],
-        promises: createNamespacePromises(caches as unknown as World["caches"], this.#engineClock),
+        caches,
+        promises: createNamespacePromises(caches, this.#engineClock),
+        evaluationIntervalMs: 15_000,
         metricsStale: () => false,
       },
-      policies: policiesUnder(this.#budgetBytes),
+      policies: policiesUnder(this.#budgetBytes, this.#policy),
       samples: { guide: () => true },
       metrics: this.#metrics,
       clusterRate: { take: () => true },
@@ -256,6 +264,9 @@ export class BudgetedNamespace {
     this.#replica = { caches, registry, engine };
     for (const claim of this.#claims) caches.claims.put(claim);
     this.watch();
+    for (const [handle, { filesystem }] of this.#api)
+      if (filesystem.status?.scaling !== undefined)
+        registry.recall(handle, filesystem.status.scaling, instantOf(this.#engineClock));
     for (const handle of this.handles) this.#measure(handle);
     return this.#replica;
   }
@@ -317,6 +328,7 @@ export class BudgetedNamespace {
     const [handle, known] = [...this.#api].find(([, of]) => isSame(of, object)) ?? [];
     if (handle === undefined || known === undefined)
       throw new Error(`nobody made ${object.kind} ${object.metadata.name}`);
+    this.writes.push(`${object.kind === "Filesystem" ? (object.status ? "status" : "target") : "grant"} ${handle}`);
     if (object.kind === "Filesystem") {
       known.filesystem = {
         ...known.filesystem,
@@ -331,7 +343,8 @@ export class BudgetedNamespace {
   }
 
   #resize(handle: string, sizeBytes: number, decidedAt: string | undefined): void {
-    if (this.#of(handle).layout.status?.mounted === true && sizeBytes > this.sizeBytes(handle))
+    const isLarger = sizeBytes > this.sizeBytes(handle);
+    if (this.#of(handle).layout.status?.mounted === true && (isLarger || decidedAt !== undefined))
       this.#end(handle, "Succeeded", sizeBytes, decidedAt);
   }
 
@@ -343,7 +356,7 @@ export class BudgetedNamespace {
     this.#status(handle, {
       members: [{ name: "m0", size: reached, state: "Present" }],
       lastOperation: {
-        kind: "Extend",
+        kind: reachedBytes < this.sizeBytes(handle) ? "Shrink" : "Extend",
         outcome,
         from,
         to: reached,
@@ -384,9 +397,8 @@ export class BudgetedNamespace {
   }
 }
 
-function policiesUnder(budgetBytes: number): PolicyBook {
+function policiesUnder(budgetBytes: number, policy: CompiledPolicy): PolicyBook {
   const ceilings = readCeilings("guard", { max: "1Ti", bytesPerNamespace: formatQuantity(budgetBytes) });
-  const policy = aPolicy({ limits: { ...GROWING.limits }, rules: [...GROWING.rules] });
   return { forClaim: () => ({ policy, conflicts: [], ceilings }), entries: () => [], invalidate: () => {} };
 }
 
@@ -397,12 +409,9 @@ function claimMetadata(name: string, uid: string): PersistentVolumeClaim["metada
 }
 
 function claimOf(name: string, raisedRequestBytes: number | undefined): PersistentVolumeClaim {
-  const storage = formatQuantity(raisedRequestBytes ?? 100 * GIB);
   return {
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
+    ...buildClaim({ name, request: formatQuantity(raisedRequestBytes ?? 100 * GIB) }),
     metadata: claimMetadata(name, uidOf(name)),
-    spec: { resources: { requests: { storage } }, storageClassName: "tidemark-loop" },
     ...(raisedRequestBytes !== undefined && { status: { capacity: { storage: "1Gi" } } }),
   };
 }
@@ -417,29 +426,4 @@ function sizeOf({ status }: FilesystemLayout): number {
 
 function grantBytes({ spec: { emergency } }: FilesystemLayout): number {
   return emergency === undefined ? 0 : parseQuantity(emergency.size);
-}
-
-/** A reflector's store and subscribers, filled by hand. */
-export function cacheOf<T extends KubeObject>() {
-  const store = createStore<T>({
-    claim: (object) => {
-      const { claimRef } = (object as unknown as FilesystemLayout).spec ?? {};
-      return claimRef === undefined ? [] : [`${claimRef.namespace}/${claimRef.name}`];
-    },
-    namespace: ({ metadata: { namespace = "" } }) => [namespace],
-  });
-  const subscribers = createSubscribers<T>("cache", createRecordingLog().log);
-  return {
-    store,
-    subscribe: (handlers: Parameters<typeof subscribers.subscribe>[0]) => subscribers.subscribe(handlers, store.list()),
-    put: (object: T) => {
-      const before = store.put(object);
-      if (before === undefined) subscribers.added(object);
-      else if (before !== object) subscribers.updated(object, before);
-    },
-    remove: (key: string) => {
-      const before = store.remove(key);
-      if (before !== undefined) subscribers.deleted(before);
-    },
-  };
 }

@@ -5,8 +5,8 @@ import { mkdtempSync, readFileSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { WatchResponse } from "../../src/gen/topolvm/lvmd.ts";
-import { MIB } from "../../src/units/quantity.ts";
+import type { WatchResponse } from "../../src/contracts/gen/topolvm/lvmd.ts";
+import { MIB } from "../../src/contracts/quantities/quantity.ts";
 import { callsOf, type LvmdClients, refusalOf } from "../vm/lvmd/lvmd-under-test.ts";
 
 const PAGE = fileURLToPath(new URL("../../docs/architecture/lvmd.md", import.meta.url));

@@ -5,15 +5,16 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import type { ConnectedKubeClient } from "../../src/kube/client/http-client.ts";
-import { LEASES } from "../../src/kube/resources.ts";
+import { LEASES } from "../../src/contracts/kubernetes/resources.ts";
+import type { ConnectedKubeClient } from "../../src/platform/kube/client/http-client.ts";
 import { bisect, tellCulprits } from "./bisect.ts";
 import type { ProcessEnd } from "./bundle-process.ts";
 import type { DeathNotes } from "./death-notes.ts";
 import { deathPairs } from "./death-pairs.ts";
-import { type DoomedProcess, type MortalProcess, startDoomed } from "./doomed-process.ts";
+import { type MortalProcess, startDoomed } from "./doomed-process.ts";
 import { isOf } from "./kill-coverage.ts";
 import { NOT_DIED_AT } from "./not-died-at.ts";
+import { untilQuiet } from "./until-quiet.ts";
 
 export interface CrashingOperator extends MortalProcess {
   /** Where its bundle and its effect logs are. */
@@ -48,7 +49,6 @@ const FAILED_LIVES_LIMIT = 1;
 /** An operator without an effect for so long has come to the end of what the life made it do. */
 const QUIET_MS = 500;
 const LAST_WORDS_LIMIT_MS = 5000;
-const LOOK_MS = 20;
 /** A life that comes by dies there, and none must. */
 const NOW_AND_THEN = NOT_DIED_AT.filter(({ nowAndThen }) => nowAndThen);
 /** Of the long run, in each suite. */
@@ -176,23 +176,13 @@ async function liveAndDie(
   const doomed = await startDoomed(operator, points, operator.directory);
   try {
     await live();
-    await lastWords(doomed);
+    // What ends the life is seen before the operator's last effect is logged, or has ended it.
+    await untilQuiet([doomed], { quietMs: QUIET_MS, limitMs: LAST_WORDS_LIMIT_MS });
     await doomed.stop();
     return { diedAt: doomed.diedAt(), passed: doomed.passed() };
   } catch (error) {
     await doomed.stop().catch(() => undefined);
     return { diedAt: doomed.diedAt(), passed: doomed.passed(), failure: String(error) };
-  }
-}
-
-/** What ends the life is seen before the operator's last effect is logged, or has ended it. */
-async function lastWords(doomed: DoomedProcess): Promise<void> {
-  const deadlineMs = performance.now() + LAST_WORDS_LIMIT_MS;
-  let [seen, changedMs] = [-1, performance.now()];
-  while (performance.now() < Math.min(deadlineMs, changedMs + QUIET_MS)) {
-    await doomed.ready();
-    if (doomed.logBytes() !== seen) [seen, changedMs] = [doomed.logBytes(), performance.now()];
-    await sleep(LOOK_MS);
   }
 }
 

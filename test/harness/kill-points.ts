@@ -2,11 +2,11 @@
 // ended by SIGKILL at some of them. The points come from a clean run, so that a new side effect is killed at without being listed.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { LEASES } from "../../src/kube/resources.ts";
+import { LEASES } from "../../src/contracts/kubernetes/resources.ts";
 import { type DoomedProcess, passagesIn, startDoomed } from "./doomed-process.ts";
 import { type Life, live, type Phase } from "./lifecycle.ts";
 import { STACK_PROCESSES, type Stack, type StackProcess } from "./stack.ts";
+import { untilQuiet } from "./until-quiet.ts";
 
 export interface KillPoint {
   readonly life: Life;
@@ -20,7 +20,6 @@ export interface KillPoint {
 const DEATH_LIMIT_MS = 10_000;
 /** Processes without an effect for so long have come to the end of what the phase made them do. */
 const QUIET_MS = 1000;
-const LOOK_INTERVAL_MS = 20;
 const LEASE_NAMES: Readonly<Partial<Record<StackProcess, string>>> = {
   operator: "tidemark-operator",
   "policy-engine": "tidemark-policy-engine",
@@ -137,16 +136,8 @@ function mortal(stack: Stack, owner: StackProcess) {
 
 /** Until the awaited deaths have come, or nothing more comes. */
 async function untilDead(doomed: readonly DoomedProcess[], isAwaited: (passage: string) => boolean): Promise<void> {
-  const deadlineMs = performance.now() + DEATH_LIMIT_MS;
-  const bytes = (): number => doomed.reduce((sum, one) => sum + one.logBytes(), 0);
-  let [seen, changedMs] = [-1, performance.now()];
-  for (;;) {
-    await Promise.all(doomed.map((one) => one.ready()));
-    if (!doomed.some((one) => one.left().some(isAwaited))) return;
-    if (bytes() !== seen) [seen, changedMs] = [bytes(), performance.now()];
-    if (performance.now() > Math.min(deadlineMs, changedMs + QUIET_MS)) return;
-    await sleep(LOOK_INTERVAL_MS);
-  }
+  const limits = { quietMs: QUIET_MS, limitMs: DEATH_LIMIT_MS };
+  await untilQuiet(doomed, limits, () => !doomed.some((one) => one.left().some(isAwaited)));
 }
 
 // A dead leader's Lease would be waited for, 15 s each time. It is known to be dead here.

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments, stringify } from "yaml";
-import type { KubeObject } from "../../src/kube/object.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
 
 export interface Container {
   readonly name: string;
@@ -15,11 +15,19 @@ export interface Container {
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
   readonly securityContext?: Readonly<Record<string, unknown>>;
+  readonly startupProbe?: Probe;
+  readonly livenessProbe?: Probe;
+  readonly readinessProbe?: Probe;
   readonly [field: string]: unknown;
+}
+
+interface Probe {
+  readonly httpGet: object;
 }
 
 export interface PodSpec {
   readonly serviceAccountName: string;
+  readonly securityContext?: Readonly<Record<string, unknown>>;
   readonly containers: readonly Container[];
   readonly volumes?: readonly { readonly name: string; readonly [source: string]: unknown }[];
   readonly [field: string]: unknown;
@@ -39,7 +47,10 @@ export interface Manifest extends KubeObject {
   readonly roleRef?: { readonly kind: string; readonly name: string };
   readonly subjects?: readonly { readonly kind: string; readonly name: string; readonly namespace: string }[];
   readonly spec?: {
-    readonly template?: { readonly spec: PodSpec };
+    readonly template?: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly spec: PodSpec;
+    };
     readonly [field: string]: unknown;
   };
 }

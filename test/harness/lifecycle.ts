@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { MOUNT_ANNOTATION } from "../../demo/stand-ins/kubelet.ts";
 import { exclusiveOperation } from "../../src/agent/storage/btrfs/exclusive-operation.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import { scatterFiles, scatterInReserved, verifyFiles } from "../integration/storage/written-files.ts";
 import type { Stack } from "./stack.ts";
 import {
@@ -54,7 +54,10 @@ async function applySizeByLabel(stack: Stack, life: string): Promise<void> {
       to: formatQuantity(SIZES[size]),
       messageExpression: `"${life}"`, // a policy edited for each life: its status is written anew
     })),
-    behavior: { extend: { cooldown: "0s", minStep: "16Mi" }, shrink: { cooldown: "0s", minStep: "16Mi" } },
+    behavior: {
+      extend: { cooldown: "0s", minStep: "16Mi" },
+      shrink: { stabilization: "0s", cooldown: "0s", minStep: "16Mi" },
+    },
   });
 }
 

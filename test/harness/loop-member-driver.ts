@@ -11,9 +11,12 @@ import {
   NodeService,
   type NodeStageVolumeRequest,
   NodeServiceCapability_RPC_Type as Rpc,
-} from "../../src/gen/csi/v1/csi.ts";
-import { type RegistrationServer, RegistrationService } from "../../src/gen/pluginregistration/v1/registration.ts";
-import { serveOnSocket } from "../../src/process/grpc.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import {
+  type RegistrationServer,
+  RegistrationService,
+} from "../../src/contracts/gen/pluginregistration/v1/registration.ts";
+import { serveOnSocket } from "../../src/platform/process/grpc.ts";
 import { type GrowthManner, grownAtOnce } from "../member-driver/growth-manner.ts";
 
 export interface LoopMemberDriver {

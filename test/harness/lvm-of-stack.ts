@@ -1,8 +1,8 @@
 // What a stack needs for the backend `lvm`: lvmd as a process of the bundle beside the others, and a volume group: on loop devices where the
 // machine has no device-mapper, or groups that are there already, with thin pools.
 import { basename, join } from "node:path";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { STORAGE_CLASSES } from "../../src/kube/resources.ts";
+import { STORAGE_CLASSES } from "../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { createLvmOnLoop, type LvmOnLoop } from "../lvm-on-loop/lvm-on-loop.ts";
 import { createLvmdProcess, type LvmdProcess } from "./lvmd-process.ts";

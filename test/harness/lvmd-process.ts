@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { stringify } from "yaml";
 import { freePort } from "../../demo/show/run/free-port.ts";
-import { HealthClient, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health.ts";
+import {
+  HealthClient,
+  HealthCheckResponse_ServingStatus as Serving,
+} from "../../src/contracts/gen/grpc/health/v1/health.ts";
 import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
 import { waitFor } from "./wait-for.ts";
 

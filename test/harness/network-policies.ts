@@ -46,7 +46,7 @@ const KNOWN_FIELDS: Readonly<Record<string, readonly string[]>> = {
 
 /** Throws on a field that is not judged here: what was not looked at would seem to allow nothing. */
 export function networkPoliciesOf(manifests: readonly Manifest[]): NetworkPolicy[] {
-  const policies = manifests.filter(({ kind }) => kind === "NetworkPolicy") as unknown as NetworkPolicy[];
+  const policies = manifests.filter(({ kind }) => kind === "NetworkPolicy") as (Manifest & NetworkPolicy)[];
   for (const { spec } of policies) {
     known("spec", spec);
     for (const rule of spec.ingress ?? []) {

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { freePort } from "../../demo/show/run/free-port.ts";
-import { VOLUME_POLICIES, type VolumePolicy } from "../../src/api/volume-policy.ts";
-import { SamplesClient } from "../../src/gen/tidemark/samples/v1/samples.ts";
-import { NAMESPACES } from "../../src/kube/resources.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import { SamplesClient } from "../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { VOLUME_POLICIES, type VolumePolicy } from "../../src/contracts/kinds/volume-policy.ts";
+import { NAMESPACES } from "../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import { type OfBudget, worstPolicy } from "../builders/worst-policy.ts";
 import {
   applyPolicy,

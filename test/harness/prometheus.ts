@@ -2,6 +2,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { recordProcess } from "../../demo/show/run/run-directory.ts";
 import { waitFor } from "./wait-for.ts";
@@ -23,17 +24,19 @@ export interface Prometheus {
   query(expression: string): Promise<string[]>;
 }
 
-/** Made, not started. Its process is recorded in the run directory, so that the directory's owner ends it. */
+/** Made, not started. With a `webConfigFile` (its --web.config.file, with TLS) it asks who comes. Its process is recorded in the run directory, so that the directory's owner ends it. */
 export async function createPrometheus(
   directory: string,
   port: number,
   targets: readonly ScrapeTarget[],
+  webConfigFile?: string,
+  scrapeInterval = "1s",
 ): Promise<Prometheus> {
-  const url = `http://127.0.0.1:${port}`;
+  const url = `${webConfigFile === undefined ? "http" : "https"}://127.0.0.1:${port}`;
   const configPath = join(directory, "prometheus.json");
   const logPath = join(directory, "prometheus.log");
   mkdirSync(join(directory, "prometheus"), { recursive: true });
-  writeFileSync(configPath, JSON.stringify(configOf(targets))); // YAML is a superset of JSON
+  writeFileSync(configPath, JSON.stringify(configOf(targets, scrapeInterval))); // YAML is a superset of JSON
   let child: ChildProcess | undefined;
   return {
     url,
@@ -44,12 +47,13 @@ export async function createPrometheus(
         [
           ...[`--config.file=${configPath}`, `--storage.tsdb.path=${join(directory, "prometheus")}`],
           ...[`--web.listen-address=127.0.0.1:${port}`, "--log.level=warn"],
+          ...(webConfigFile === undefined ? [] : [`--web.config.file=${webConfigFile}`]),
         ],
         { stdio: ["ignore", log, log], detached: true },
       );
       closeSync(log);
       if (child.pid !== undefined) recordProcess(directory, child.pid);
-      await waitFor("Prometheus to be ready", async () => ((await fetch(`${url}/-/ready`)).ok ? true : undefined), {
+      await waitFor("Prometheus to be ready", () => isReady(url, port), {
         otherwise: () => readFileSync(logPath, "utf8"),
       });
     },
@@ -67,6 +71,18 @@ export async function createPrometheus(
   };
 }
 
+/** One that asks who comes shows nothing more than that it listens. */
+async function isReady(url: string, port: number): Promise<true | undefined> {
+  if (url.startsWith("http:")) return (await fetch(`${url}/-/ready`)).ok || undefined;
+  const socket = connect(port, "127.0.0.1");
+  try {
+    await once(socket, "connect");
+    return true;
+  } finally {
+    socket.destroy();
+  }
+}
+
 /** What `promtool check metrics` says against a page of metrics; undefined: nothing. */
 export function lintMetrics(page: string): string | undefined {
   try {
@@ -77,9 +93,9 @@ export function lintMetrics(page: string): string | undefined {
   }
 }
 
-function configOf(targets: readonly ScrapeTarget[]) {
+function configOf(targets: readonly ScrapeTarget[], interval: string) {
   return {
-    global: { scrape_interval: "1s", scrape_timeout: "1s" },
+    global: { scrape_interval: interval, scrape_timeout: interval },
     scrape_configs: targets.map(({ job, port, dropClaims, secured }) => ({
       job_name: job,
       honor_timestamps: true,

@@ -62,7 +62,7 @@ export async function problemOf<Values extends unknown[], Assertion extends stri
     await check((assertion) => reached.add(assertion), ...values);
     for (const assertion of reached) counts.set(assertion, (counts.get(assertion) ?? 0) + 1);
   };
-  const drawn = fc.tuple(...(arbitraries as fc.Arbitrary<unknown>[])) as unknown as fc.Arbitrary<Values>;
+  const drawn = fc.tuple<Values>(...arbitraries);
   const details = await fc.check(
     fc.asyncProperty(drawn, (values) => run(...values)),
     { numRuns: runs, seed, interruptAfterTimeLimit: limitMs, includeErrorInReport: true },

@@ -3,23 +3,26 @@
 // of the same directory is a second agent; one with other locks is the next agent after the death of the first.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { storageByBackend } from "../../src/agent/choose-storage.ts";
 import { recordWithLayout } from "../../src/agent/gather/layout-record.ts";
 import type { AgentMetrics } from "../../src/agent/metrics.ts";
 import type { StatusReporter } from "../../src/agent/report/status-reporter.ts";
 import type { Sampler } from "../../src/agent/sampling/sampler.ts";
-import { openReader } from "../../src/agent/storage/filesystem/read-filesystem.ts";
+import { openReader } from "../../src/agent/storage/in-threads/read-filesystem.ts";
 import { createSimulatedStorage } from "../../src/agent/storage/simulated/simulated-storage.ts";
+import type { SpanStorage } from "../../src/agent/storage/span/span-storage.ts";
 import type { Storage } from "../../src/agent/storage/storage.ts";
 import { createNodeRecords, type NodeRecord, type NodeRecords } from "../../src/agent/volumes/node-records.ts";
+import { NodeVolume, type VolumesByHandle } from "../../src/agent/volumes/node-volume.ts";
+import { createVolumeWork, type VolumeWork } from "../../src/agent/volumes/node-volumes.ts";
 import type { ReconcileEnvironment } from "../../src/agent/volumes/reconcile-node-volume.ts";
-import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "../../src/agent/volumes/volume-state.ts";
-import { createVolumeWork, type VolumeWork } from "../../src/agent/volumes/volume-work.ts";
-import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
-import { systemClock } from "../../src/process/clock.ts";
-import { createCommandPort } from "../../src/process/command-port.ts";
-import { directEffects, type Effects } from "../../src/process/effects.ts";
-import { createFilePort } from "../../src/process/file-port.ts";
-import { createLogger } from "../../src/process/log.ts";
+import { type NodeVolumeState, newVolumeState, volumeOf } from "../../src/agent/volumes/volume-state.ts";
+import type { FilesystemLayout, LastOperation } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { systemClock } from "../../src/platform/process/clock.ts";
+import { createCommandPort } from "../../src/platform/process/effects/command-port.ts";
+import { directEffects, type Effects } from "../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../src/platform/process/effects/file-port.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { buildLayout } from "../builders/filesystem-layout.ts";
 
 export interface SimulatedNode {
@@ -33,10 +36,11 @@ export interface SimulatedNode {
   readonly told: string[];
   readonly ended: LastOperation[];
   /** Throws where nothing is known of the volume yet. */
-  state(): VolumeState;
+  volume(): NodeVolume;
+  state(): NodeVolumeState;
   look(): void;
   /** A reading by the sampling thread, now. */
-  read(change?: Partial<VolumeState["reading"]>): void;
+  read(change?: Partial<NodeVolumeState["reading"]>): void;
   recordOnDisk(): NodeRecord | undefined;
   /** Of the member, and what the filesystem shows; undefined: there is no member. */
   sizeBytes(): Promise<number | undefined>;
@@ -69,25 +73,28 @@ export async function createSimulatedNode(directory: string, parts: SimulatedNod
     throw error;
   });
   const disk = createSimulatedStorage({ directory: memberDirectory, files, clock: systemClock });
-  const simulated = disk as Partial<Storage> as Storage;
+  // A span of a test is on it too, without members.
+  const span = disk as Partial<Storage> as Partial<Storage> & SpanStorage;
+  const simulated = storageByBackend(disk, { lvm: undefined, span });
   const storage: Storage = { ...simulated, ...parts.around?.(simulated) };
-  const states: VolumeStates = new Map();
+  const volumes: VolumesByHandle = new Map();
   if (parts.left !== undefined)
     await leave(storage, records, recordWithLayout(layout, undefined), stagingPath, parts.left);
-  for (const record of records.readAll()) states.set(record.handle, newVolumeState(record, true));
+  for (const record of records.readAll()) volumes.set(record.handle, new NodeVolume(newVolumeState(record, true)));
   const [told, ended]: [string[], LastOperation[]] = [[], []];
 
   const read: SimulatedNode["read"] = (change = {}) => {
-    const state = node.state();
-    if (state.mounted === undefined || !("fsType" in state.mounted)) return;
-    const reader = openReader(state.mounted);
-    state.reading = { ...reader.read(), growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0, ...change };
+    const mounted = node.state().mounted?.volume;
+    if (mounted === undefined || !("fsType" in mounted)) return;
+    const reader = openReader(mounted);
+    const reading = { ...reader.read(), growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0, ...change };
+    node.volume().dispatch({ type: "ReadingArrived", reading });
     reader.close();
   };
   const environment: Omit<ReconcileEnvironment, "staging" | "runner"> = {
     ...{
       nodeName: "node-a",
-      states,
+      volumes,
       storage,
       records,
       clock: systemClock,
@@ -97,7 +104,7 @@ export async function createSimulatedNode(directory: string, parts: SimulatedNod
     layouts: { get: (name) => (name === handle ? node.layout : undefined) } as ReconcileEnvironment["layouts"],
     layoutsKnown: () => true,
     sampler: samplerOf(read),
-    reporter: reporterOf(states, told, ended, taking),
+    reporter: reporterOf(volumes, told, ended, taking),
   };
   const work = createVolumeWork({
     ...{ ...environment, lockDirectory, files, commands: createCommandPort(directEffects), resized: () => undefined },
@@ -106,22 +113,24 @@ export async function createSimulatedNode(directory: string, parts: SimulatedNod
   });
   const node: SimulatedNode = {
     ...{ handle, stagingPath, work, storage, layout, told, ended, read },
-    state: () => {
-      const state = states.get(handle);
-      if (state === undefined) throw new Error(`${handle} is not known on this node yet`);
-      return state;
+    volume: () => {
+      const volume = volumes.get(handle);
+      if (volume === undefined) throw new Error(`${handle} is not known on this node yet`);
+      return volume;
     },
+    state: () => node.volume().state,
     look: () => work.queue.add(handle),
     recordOnDisk: () => records.readAll().find((record) => record.handle === handle),
     sizeBytes: async () => storage.sizeBytes(volumeOf(recordWithLayout(node.layout, undefined))),
     stage: async () => {
-      if (!states.has(handle)) states.set(handle, newVolumeState(recordWithLayout(node.layout, undefined), false));
-      await work.staging.stage(node.state(), stagingPath);
+      const record = recordWithLayout(node.layout, undefined);
+      if (!volumes.has(handle)) volumes.set(handle, new NodeVolume(newVolumeState(record, false)));
+      await work.staging.stage(node.volume(), stagingPath);
     },
     stop: async () => {
       await work.stop();
-      const state = states.get(handle);
-      if (state?.mounted !== undefined) await work.staging.unstage(state, stagingPath);
+      const volume = volumes.get(handle);
+      if (volume?.state.mounted !== undefined) await work.staging.unstage(volume, stagingPath);
     },
   };
   return node;
@@ -154,7 +163,7 @@ function samplerOf(read: () => void): Sampler {
 }
 
 function reporterOf(
-  states: VolumeStates,
+  volumes: VolumesByHandle,
   told: string[],
   ended: LastOperation[],
   taking: () => Promise<void>,
@@ -162,7 +171,7 @@ function reporterOf(
   return {
     announce: async () => undefined,
     report: async (handle) => {
-      const running = states.get(handle)?.running;
+      const running = volumes.get(handle)?.state.running;
       await taking();
       told.push(running === undefined ? "idle" : `running ${running.operation.kind}`);
     },

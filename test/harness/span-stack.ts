@@ -4,10 +4,9 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { createNodePort, type NodePort } from "../../demo/stand-ins/csi-client.ts";
 import { volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { SPAN_DRIVER } from "../../src/api/names.ts";
-import { VolumeCapability_AccessMode_Mode } from "../../src/gen/csi/v1/csi.ts";
+import { VolumeCapability_AccessMode_Mode } from "../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
 import {
   CSI_NODES,
   NAMESPACES,
@@ -15,10 +14,11 @@ import {
   PERSISTENT_VOLUME_CLAIMS,
   STORAGE_CLASSES,
   VOLUME_ATTACHMENTS,
-} from "../../src/kube/resources.ts";
-import { directEffects } from "../../src/process/effects.ts";
-import { createLogger } from "../../src/process/log.ts";
-import { formatQuantity, GIB } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { SPAN_DRIVER } from "../../src/contracts/names.ts";
+import { formatQuantity, GIB } from "../../src/contracts/quantities/quantity.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import {
   createMemberClass,
   MEMBER_CLASS,

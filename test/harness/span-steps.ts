@@ -1,8 +1,8 @@
 // The steps that a change of a span's members takes, without operator and node: what one writes and the other carries out.
-import type { FilesystemLayout, LastOperation, MemberSpec } from "../../src/api/filesystem-layout.ts";
-import type { MembersPlan } from "../../src/operator/member/decide-members.ts";
-import { settledState } from "../../src/operator/member/settled-state.ts";
-import { parseQuantity } from "../../src/units/quantity.ts";
+import type { FilesystemLayout, LastOperation, MemberSpec } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { parseQuantity } from "../../src/contracts/quantities/quantity.ts";
+import { decideMemberState } from "../../src/operator/decide/members/decide-member-state.ts";
+import type { MembersPlan } from "../../src/operator/decide/members/decide-members.ts";
 import { buildSpan } from "../builders/span.ts";
 import { memberStates } from "./member-states.ts";
 
@@ -66,7 +66,7 @@ export function carriedOut(
     endedAt: CARRIED,
   };
   const told = { ...layout, status: { ...layout.status, members: reported, lastOperation } };
-  const settled = members.map((member) => ({ ...member, state: settledState(told, member) }));
+  const settled = members.map((member) => ({ ...member, state: decideMemberState(told, member) }));
   const left = settled.filter(
     ({ name, state }) => state !== "Removed" || isInside({ name } as MemberSpec) === false || !fits,
   );

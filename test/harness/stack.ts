@@ -7,12 +7,12 @@ import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { freePort } from "../../demo/show/run/free-port.ts";
 import { createRunDirectory, removeRun, removeStaleRuns } from "../../demo/show/run/run-directory.ts";
-import { NODE_STORAGES } from "../../src/api/node-storage.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import { createKubeClient } from "../../src/kube/client/http-client.ts";
-import { connectionOf } from "../../src/kube/client/kube-config.ts";
-import { createCommandPort } from "../../src/process/command-port.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { NODE_STORAGES } from "../../src/contracts/kinds/node-storage.ts";
+import type { KubeClient } from "../../src/platform/kube/client/client.ts";
+import { createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { connectionOf, readConnectionSettings } from "../../src/platform/kube/client/kube-config.ts";
+import { createCommandPort } from "../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { type BundleProcess, createBundleProcess, DEMO_PATH, type Environment } from "./bundle-process.ts";
 import { applyLvmClass, createLvmOfStack, type LvmOfStack, type LvmSettings } from "./lvm-of-stack.ts";
 import { waitFor } from "./wait-for.ts";
@@ -50,8 +50,8 @@ export interface Stack {
   readonly everyProcess: readonly BundleProcess[];
   /** Of each process' /metrics. */
   readonly httpPorts: Readonly<Record<StackProcess, number>>;
-  /** Absent: not asked for. */
-  readonly lvm?: LvmOfStack;
+  /** Undefined: not asked for. */
+  readonly lvm: LvmOfStack | undefined;
   /** Starts a process and waits until it is ready. */
   start(name: StackProcess, environment?: Environment, before?: readonly string[]): Promise<void>;
   /** The last lines that each process logged: for a test that failed. */
@@ -110,7 +110,7 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   standalone.start();
   const { server } = JSON.parse(await standalone.firstLine()) as { server: string };
   const credentials = at(CREDENTIALS);
-  const connection = await connectionOf({ server, credentials });
+  const connection = await connectionOf(readConnectionSettings({ server, credentials }, {}));
   const client = createKubeClient({ connection, effects: directEffects, log: pino({ level: "silent" }) });
   const httpPorts = {
     operator: await freePort(),

@@ -4,11 +4,11 @@ import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { LOOP_CLASS_NAME } from "../../demo/stand-ins/bootstrap.ts";
-import { FILESYSTEMS, type Filesystem } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeHandleOf } from "../../src/api/identity.ts";
-import { VOLUME_POLICIES, type VolumePolicySpec } from "../../src/api/volume-policy.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/kube/resources.ts";
+import { fsidOf, volumeHandleOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEMS, type Filesystem } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { VOLUME_POLICIES, type VolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/contracts/kubernetes/resources.ts";
 import type { Stack } from "./stack.ts";
 import { waitFor } from "./wait-for.ts";
 

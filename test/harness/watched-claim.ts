@@ -1,25 +1,25 @@
 // One claim of another driver under the real engine, in memory: an API server that takes its targets or refuses them, caches that
 // see what the test says, and a clock that the test turns.
-import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
-import type { KubeClient } from "../../src/kube/client/client.ts";
-import type { KubeError } from "../../src/kube/kube-error.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
-import type { PersistentVolumeClaim, ResourceQuota, StorageClass } from "../../src/kube/resources.ts";
+
+import { Sample } from "../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import type { Filesystem, SizeTarget } from "../../src/contracts/kinds/filesystem.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import { createOwnWrites } from "../../src/platform/kube/client/writes.ts";
+import type { KubeError } from "../../src/platform/kube/kube-error.ts";
+import { type Clock, instantOf } from "../../src/platform/process/clock.ts";
 import { createEngine } from "../../src/policy-engine/engine/engine.ts";
-import type { World } from "../../src/policy-engine/gather/gather-facts.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import { createVolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
 import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
-import { type Clock, instantOf } from "../../src/process/clock.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 import { NOW_MS } from "../builders/facts.ts";
 import { anOrdinaryClaim } from "../builders/ordinary-claim.ts";
 import { aPolicy } from "../builders/policy.ts";
+import { engineCaches } from "../fakes/engine-caches.ts";
 import { createRecordingLog } from "../fakes/recording-log.ts";
-import { cacheOf } from "./budgeted-namespace.ts";
+import { servedClient } from "../fakes/served-client.ts";
 
 const NODE = "node-a";
 const POLICY = aPolicy({
@@ -31,15 +31,9 @@ const POLICY = aPolicy({
 export type WatchedClaim = ReturnType<typeof watchClaim>;
 
 /** 10 GiB, adopted, opted in. */
-export function watchClaim(metrics: EngineMetrics) {
+export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLICY) {
   const { handle, claim, layout, filesystem, storageClass } = anOrdinaryClaim();
-  const caches = {
-    claims: cacheOf<PersistentVolumeClaim>(),
-    filesystems: cacheOf<Filesystem>(),
-    layouts: cacheOf<FilesystemLayout>(),
-    storageClasses: cacheOf<StorageClass>(),
-    quotas: cacheOf<ResourceQuota>(),
-  };
+  const caches = engineCaches();
   const registry = createVolumeRegistry();
   const targets: SizeTarget[] = [];
   let nowMs = NOW_MS;
@@ -47,25 +41,26 @@ export function watchClaim(metrics: EngineMetrics) {
   const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   let refusal: KubeError | undefined;
   let seen: Filesystem = filesystem;
-  const apply = async (
-    _point: string,
-    _resource: unknown,
-    object: KubeObject & Partial<Filesystem>,
-  ): Promise<Filesystem> => {
+  const apply = async (object: KubeObject & Partial<Pick<Filesystem, "spec" | "status">>): Promise<Filesystem> => {
     if (refusal !== undefined) throw refusal;
     if (object.spec?.target !== undefined) targets.push(object.spec.target);
     seen = { ...seen, spec: { ...seen.spec, ...object.spec }, ...(object.status && { status: object.status }) };
     caches.filesystems.put(seen);
     return seen;
   };
-  const world = caches as unknown as World["caches"];
   const engine = createEngine({
-    client: { apply } as unknown as KubeClient,
+    ownGrants: createOwnWrites(clock),
+    client: servedClient({ apply: (_point, _resource, object) => apply(object) }),
     events: { record: () => {}, flush: async () => {} },
     registry,
-    world: { caches: world, promises: createNamespacePromises(world, clock), metricsStale: () => false },
+    world: {
+      caches,
+      promises: createNamespacePromises(caches, clock),
+      evaluationIntervalMs: 15_000,
+      metricsStale: () => false,
+    },
     policies: {
-      forClaim: () => ({ policy: POLICY, conflicts: [], ceilings: NO_CEILINGS }),
+      forClaim: () => ({ policy, conflicts: [], ceilings: NO_CEILINGS }),
       entries: () => [],
       invalidate: () => {},
     },

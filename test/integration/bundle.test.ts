@@ -1,10 +1,9 @@
 // What only the bundle can get wrong: packages that come as several kinds of module, and are loaded when they are needed.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { freePort } from "../../demo/show/run/free-port.ts";
-import { CERTIFICATE_SECRETS } from "../../src/api/sample-stream.ts";
-import { SECRETS } from "../../src/kube/resources.ts";
-import { readCertificate } from "../../src/process/certificates/key-pair.ts";
-import { hasPair, storedPair } from "../../src/process/certificates/pair-secret.ts";
+import { SECRETS } from "../../src/contracts/kubernetes/resources.ts";
+import { CERTIFICATE_SECRETS } from "../../src/contracts/names.ts";
+import { hasPair, readCertificate, storedPair } from "../../src/platform/process/certificates/key-pair.ts";
 import { makeEmptySecrets } from "../builders/empty-secrets.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { createStack, type Stack } from "../harness/stack.ts";

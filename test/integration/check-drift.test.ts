@@ -43,7 +43,7 @@ function entriesOf(directory: string): string[] {
 
 it("names each file that is not what its source generates, or has no source, and writes nothing to the tree, not even for a moment", () => {
   const changed = ["kustomize/foundation/crds/tidemark.dev_filesystems.yaml", "test/effect-points.json"];
-  const stale = ["kustomize/foundation/crds/tidemark.dev_formers.yaml", "src/gen/tidemark/former.ts"];
+  const stale = ["kustomize/foundation/crds/tidemark.dev_formers.yaml", "src/contracts/gen/tidemark/former.ts"];
   for (const path of [...changed, ...stale]) appendFileSync(join(tree, path), "# nobody generates this\n");
   const before = entriesOf(tree);
   const { status, stdout } = spawnSync("scripts/check-drift.sh", { cwd: tree, encoding: "utf8" });

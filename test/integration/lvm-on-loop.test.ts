@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { createLvmOnLoop, type LvmOnLoop } from "../lvm-on-loop/lvm-on-loop.ts";

@@ -5,9 +5,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { freePort } from "../../demo/show/run/free-port.ts";
-import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
-import { EVENTS } from "../../src/kube/resources.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import type { VolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
+import { EVENTS } from "../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import { createPrometheus, lintMetrics, type Prometheus } from "../harness/prometheus.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { createStack, STACK_PROCESSES, type Stack, type StackOptions } from "../harness/stack.ts";
@@ -40,7 +40,10 @@ const POLICY: VolumePolicySpec = {
       to: "512Mi",
     },
   ],
-  behavior: { extend: { cooldown: "0s", minStep: "16Mi" }, shrink: { cooldown: "0s", minStep: "16Mi" } },
+  behavior: {
+    extend: { cooldown: "0s", minStep: "16Mi" },
+    shrink: { stabilization: "0s", cooldown: "0s", minStep: "16Mi" },
+  },
 };
 
 /** What an exporter can say about a claim that must not change its size. Each would extend, were it believed. */
@@ -54,7 +57,7 @@ const UNUSABLE: readonly (readonly [name: string, series: (claim: string) => str
   ["fake-contradicting", (claim) => page(claim, 100 * GIB, 16 * MIB)],
 ];
 const USABLE = "fake-usable";
-const UNUSABLE_REASON = /^(StaleMetrics|MetricsContradict|NotMounted)$/;
+const UNUSABLE_REASON = /^(StaleMetrics|MetricsInconsistent|NotMounted)$/;
 
 function line(name: string, claim: string, value: number | string, atMs?: number): string {
   const labels = `namespace="default",persistentvolumeclaim="${claim}"`;

@@ -4,12 +4,13 @@ import { createHash, randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { NAMESPACES } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { NAMESPACES } from "../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import { startOperator } from "../../src/operator/start-operator.ts";
-import { createLogger } from "../../src/process/log.ts";
-import type { Stoppable } from "../../src/process/shutdown.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import { readConnectionSettings } from "../../src/platform/kube/client/kube-config.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
+import type { Stoppable } from "../../src/platform/process/shutdown.ts";
 import {
   createDriver,
   createMemberClass,
@@ -60,7 +61,7 @@ describeReal("a span, from its claim to its end", STACK_PARTS, () => {
     const spanSocket = join(agent.directory, "run/span-operator.sock");
     const running = await startOperator(
       {
-        connection: { server: agent.serverUrl },
+        connection: readConnectionSettings({ server: agent.serverUrl }, {}),
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
         userName: undefined,

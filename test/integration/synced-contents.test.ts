@@ -5,12 +5,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { directEffects } from "../../src/process/effects.ts";
-import { createFilePort, syncedPath } from "../../src/process/file-port.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { createFilePort, syncedPath } from "../../src/platform/process/effects/file-port.ts";
 import { describeReal } from "../harness/real-parts.ts";
 
-const EFFECTS = new URL("../../src/process/effects.ts", import.meta.url).href;
-const FILE_PORT = new URL("../../src/process/file-port.ts", import.meta.url).href;
+const EFFECTS = new URL("../../src/platform/process/effects/effects.ts", import.meta.url).href;
+const FILE_PORT = new URL("../../src/platform/process/effects/file-port.ts", import.meta.url).href;
 const WRITE = `
   import { directEffects } from ${JSON.stringify(EFFECTS)};
   import { createFilePort } from ${JSON.stringify(FILE_PORT)};

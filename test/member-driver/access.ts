@@ -1,6 +1,6 @@
 // Which ways of using a volume there are: as a filesystem or as a block device, on one node at a time. Pure.
-import { invalidArgument, type Refusal } from "../../src/csi/refusal.ts";
-import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from "../../src/gen/csi/v1/csi.ts";
+import { invalidArgument, type Refusal } from "../../src/contracts/csi/refusal.ts";
+import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from "../../src/contracts/gen/csi/v1/csi.ts";
 import type { Switches } from "./switches.ts";
 
 export interface Access {

@@ -1,12 +1,12 @@
 // ControllerPublishVolume and ControllerUnpublishVolume: to which node a volume is attached. A node that died with a volume
 // staged has its loop device taken away, unless something still holds it; then the detach is refused.
 import { randomUUID } from "node:crypto";
-import { invalidArgument, Refusal } from "../../src/csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../src/contracts/csi/refusal.ts";
 import type {
   ControllerPublishVolumeRequest,
   ControllerPublishVolumeResponse,
   ControllerUnpublishVolumeResponse,
-} from "../../src/gen/csi/v1/csi.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
 import { accessOf } from "./access.ts";
 import { detachLoop } from "./loop.ts";
 import type { Switches } from "./switches.ts";

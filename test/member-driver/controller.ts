@@ -1,5 +1,5 @@
 // CSI Controller: which methods there are, and those that are answered from the files in a few lines.
-import { invalidArgument, Refusal } from "../../src/csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../src/contracts/csi/refusal.ts";
 import {
   type ControllerServer,
   ControllerService,
@@ -8,8 +8,8 @@ import {
   ControllerServiceCapability_RPC_Type as Rpc,
   type ValidateVolumeCapabilitiesRequest,
   type ValidateVolumeCapabilitiesResponse,
-} from "../../src/gen/csi/v1/csi.ts";
-import type { GrpcService } from "../../src/process/grpc.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import type { GrpcService } from "../../src/platform/process/grpc.ts";
 import { accessOf } from "./access.ts";
 import { publishToNode, unpublishFromNode } from "./attaching.ts";
 import { type DriverParts, rpcMethod } from "./rpc-method.ts";

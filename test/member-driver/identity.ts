@@ -5,8 +5,8 @@ import {
   type PluginCapability,
   PluginCapability_Service_Type as PluginService,
   PluginCapability_VolumeExpansion_Type as VolumeExpansion,
-} from "../../src/gen/csi/v1/csi.ts";
-import type { GrpcService } from "../../src/process/grpc.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import type { GrpcService } from "../../src/platform/process/grpc.ts";
 import { type DriverParts, rpcMethod } from "./rpc-method.ts";
 
 const VERSION = "1";

@@ -1,7 +1,7 @@
 // The member driver as a process of its own: in the cluster, its controller part beside upstream's sidecars and its node part
 // on each node.
-import { createLogger } from "../../src/process/log.ts";
-import { stopAll, untilSignal } from "../../src/process/shutdown.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
+import { stopAll, untilSignal } from "../../src/platform/process/shutdown.ts";
 import { readMemberDriverConfig } from "./config.ts";
 import { startMemberDriver } from "./member-driver.ts";
 

@@ -2,9 +2,9 @@
 // honest: what it says it has done the kernel or a file shows, and it refuses what a real driver has to. Only wiring.
 
 import { serveKubeletRegistration } from "../../src/agent/csi/kubelet-registration.ts";
-import { createVolumeLanes } from "../../src/agent/volumes/volume-lanes.ts";
-import { serveOnSocket } from "../../src/process/grpc.ts";
-import type { Logger } from "../../src/process/log.ts";
+import { createKeyedQueue } from "../../src/platform/process/async/keyed-queue.ts";
+import { serveOnSocket } from "../../src/platform/process/grpc.ts";
+import type { Logger } from "../../src/platform/process/log.ts";
 import { createController } from "./controller.ts";
 import { createFaults } from "./faults.ts";
 import { createIdentity } from "./identity.ts";
@@ -13,6 +13,9 @@ import type { DriverParts } from "./rpc-method.ts";
 import { readSwitches } from "./switches.ts";
 import { nodeSegments } from "./topology.ts";
 import { createVolumeFiles } from "./volume-files.ts";
+
+/** For one volume, under way and waiting. */
+const CALLS_LIMIT = 8;
 
 export interface MemberDriverOptions {
   readonly driverName: string;
@@ -36,7 +39,7 @@ export async function startMemberDriver(
     ...{ driverName, directory, files },
     part: node ?? "controller",
     faults: createFaults(),
-    lanes: createVolumeLanes(),
+    queues: createKeyedQueue(CALLS_LIMIT),
   };
   if (node !== undefined)
     files.addNode({ name: node, segments: nodeSegments(driverName, readSwitches(directory), node) });

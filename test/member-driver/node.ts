@@ -1,6 +1,6 @@
 // CSI Node: which methods there are, and those that look at a volume or enlarge it.
 import { statfs } from "node:fs/promises";
-import { invalidArgument, Refusal } from "../../src/csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../src/contracts/csi/refusal.ts";
 import {
   type NodeExpandVolumeResponse,
   type NodeGetVolumeStatsResponse,
@@ -8,8 +8,8 @@ import {
   NodeService,
   NodeServiceCapability_RPC_Type as Rpc,
   VolumeUsage_Unit as Unit,
-} from "../../src/gen/csi/v1/csi.ts";
-import type { GrpcService } from "../../src/process/grpc.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import type { GrpcService } from "../../src/platform/process/grpc.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { mountsOfDevice } from "./device-mounts.ts";
 import { deviceBytes, loopOf, refreshLoop } from "./loop.ts";

@@ -1,11 +1,11 @@
 // NodePublishVolume and NodeUnpublishVolume: a staged volume shown at a pod's path.
-import { invalidArgument, Refusal } from "../../src/csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../src/contracts/csi/refusal.ts";
 import type {
   NodePublishVolumeRequest,
   NodePublishVolumeResponse,
   NodeUnpublishVolumeRequest,
   NodeUnpublishVolumeResponse,
-} from "../../src/gen/csi/v1/csi.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
 import { accessOf } from "./access.ts";
 import { bindAt, mountsOfDevice, unmountAt } from "./device-mounts.ts";
 import { loopOf } from "./loop.ts";

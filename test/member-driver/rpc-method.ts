@@ -2,8 +2,8 @@
 // fault has it otherwise.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type handleUnaryCall, status } from "@grpc/grpc-js";
-import type { VolumeLanes } from "../../src/agent/volumes/volume-lanes.ts";
-import { Refusal } from "../../src/csi/refusal.ts";
+import { Refusal } from "../../src/contracts/csi/refusal.ts";
+import type { KeyedQueue } from "../../src/platform/process/async/keyed-queue.ts";
 import type { Call, Faults } from "./faults.ts";
 import { logRpc } from "./rpc-log.ts";
 import { type Fault, type RpcName, readSwitches, type Switches } from "./switches.ts";
@@ -17,7 +17,7 @@ export interface DriverParts {
   readonly files: VolumeFiles;
   readonly faults: Faults;
   /** One call at a time for each volume. */
-  readonly lanes: VolumeLanes;
+  readonly queues: KeyedQueue;
 }
 
 interface Refused {
@@ -47,7 +47,7 @@ export function rpcMethod<Request extends object, Response extends object>(
 }
 
 async function answerOf<Request extends object, Response>(
-  { directory, faults, lanes }: DriverParts,
+  { directory, faults, queues }: DriverParts,
   call: Call,
   request: Request,
   work: (request: Request, switches: Switches) => Promise<Response | Refusal>,
@@ -62,7 +62,7 @@ async function answerOf<Request extends object, Response>(
     const bare = secretMissing(call.rpc, request, switches);
     if (bare !== undefined) return { fault, answer: bare };
     const working = (): Promise<Response | Refusal> => work(request, switches);
-    return { fault, answer: await (call.volumeId === undefined ? working() : lanes.run(call.volumeId, working)) };
+    return { fault, answer: await (call.volumeId === undefined ? working() : queues.run(call.volumeId, working)) };
   } catch (error) {
     return { fault, answer: { code: "INTERNAL", message: error instanceof Error ? error.message : String(error) } };
   }

@@ -1,12 +1,12 @@
 // NodeStageVolume and NodeUnstageVolume: a volume that is attached to this node becomes a loop device and, unless it is a block
 // volume, a mounted filesystem. The claim is what keeps a second node from doing the same.
-import { invalidArgument, Refusal } from "../../src/csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../src/contracts/csi/refusal.ts";
 import type {
   NodeStageVolumeRequest,
   NodeStageVolumeResponse,
   NodeUnstageVolumeRequest,
   NodeUnstageVolumeResponse,
-} from "../../src/gen/csi/v1/csi.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { type Access, accessOf } from "./access.ts";
 import { ATTACHMENT_KEY } from "./attaching.ts";

@@ -4,8 +4,8 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
-import { z } from "zod";
-import { GIB } from "../../src/units/quantity.ts";
+import * as z from "zod";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 
 export const RPCS = [
   ...["GetPluginInfo", "GetPluginCapabilities", "Probe"],

@@ -1,5 +1,5 @@
 // From where a volume can be reached: from its node, from the nodes of its zone, or from everywhere, as the switches say. Pure.
-import type { Topology, TopologyRequirement } from "../../src/gen/csi/v1/csi.ts";
+import type { Topology, TopologyRequirement } from "../../src/contracts/gen/csi/v1/csi.ts";
 import type { Switches } from "./switches.ts";
 import type { KnownNode } from "./volume-files.ts";
 

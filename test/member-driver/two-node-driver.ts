@@ -9,9 +9,9 @@ import {
   VolumeCapability_AccessMode_Mode as Mode,
   NodeClient,
   type VolumeCapability,
-} from "../../src/gen/csi/v1/csi.ts";
-import { createCommandPort } from "../../src/process/command-port.ts";
-import { directEffects } from "../../src/process/effects.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import { createCommandPort } from "../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { mountCapability } from "../builders/create-volume-request.ts";
 import { startMemberDriver } from "./member-driver.ts";
 

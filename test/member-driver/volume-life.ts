@@ -1,7 +1,7 @@
 // One volume of a driver through its life, as Kubernetes leads it: made, attached, staged and published on a node, and back.
 import { join } from "node:path";
-import { CreateVolumeRequest, type VolumeCapability } from "../../src/gen/csi/v1/csi.ts";
-import { MIB } from "../../src/units/quantity.ts";
+import { CreateVolumeRequest, type VolumeCapability } from "../../src/contracts/gen/csi/v1/csi.ts";
+import { MIB } from "../../src/contracts/quantities/quantity.ts";
 import { call, FILESYSTEM, type TestNode, type TwoNodeDriver } from "./two-node-driver.ts";
 
 export interface VolumeLife {

@@ -1,7 +1,7 @@
 // Volumes made, enlarged and deleted, within the capacity that the switches give. All of it happens in one turn of the event
 // loop, so that two calls never give out the same bytes.
 import { randomUUID } from "node:crypto";
-import { invalidArgument, Refusal } from "../../src/csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../src/contracts/csi/refusal.ts";
 import type {
   CapacityRange,
   ControllerExpandVolumeRequest,
@@ -11,8 +11,8 @@ import type {
   CreateVolumeResponse,
   DeleteVolumeResponse,
   Volume,
-} from "../../src/gen/csi/v1/csi.ts";
-import { GIB } from "../../src/units/quantity.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 import { accessOf } from "./access.ts";
 import { GROWTH_MANNERS, type GrowthManner, grownAtOnce } from "./growth-manner.ts";
 import type { Switches } from "./switches.ts";

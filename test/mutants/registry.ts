@@ -2,7 +2,7 @@
 // files to this form; run.ts applies each bug to a copy of the tree and shows that its tests still catch it.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 
 export const REGISTRY_DIRECTORY = "test/mutants";
 
@@ -10,7 +10,7 @@ const edit = {
   id: z.string().regex(/^[a-z]+[0-9]*$/),
   /** One plain sentence: what is broken. */
   what: z.string().min(10),
-  file: z.string().regex(/^((src|demo)\/.+\.ts|kustomize\/.+\.yaml)$/),
+  file: z.string().regex(/^((src|demo|scripts)\/.+\.ts|kustomize\/.+\.yaml)$/),
   /** Occurs exactly once in the file. */
   old: z.string().min(1),
   new: z.string(),

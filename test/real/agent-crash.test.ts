@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { FilesystemLayoutSpec } from "../../src/api/filesystem-layout.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import type { FilesystemLayoutSpec } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -149,7 +149,7 @@ describeReal("an agent", STACK_PARTS, () => {
     await volume.applyLayout({ target: target("2Gi", "1Gi", 7) });
     await waitFor("the extend", async () => (await lastOperation())?.to === "2Gi");
     // The layout is deleted and made again by a deposed leader: the API's own rule does not hold for a new object.
-    const { FILESYSTEM_LAYOUTS } = await import("../../src/api/filesystem-layout.ts");
+    const { FILESYSTEM_LAYOUTS } = await import("../../src/contracts/kinds/filesystem-layout.ts");
     await agent.client.delete("test/delete", FILESYSTEM_LAYOUTS, { name: volume.handle });
     await volume.applyLayout({ target: target("3Gi", "2Gi", 6) });
     await waitFor("the refusal", async () =>

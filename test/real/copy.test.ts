@@ -5,11 +5,11 @@ import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, it } from "@jest/globals";
-import { tagsOf } from "../../src/agent/logical-volumes/volume-tags.ts";
+import { tagsOf } from "../../src/agent/logical-volumes/find-or-make.ts";
 import type { LvmVolume, MountedLvm } from "../../src/agent/storage/storage.ts";
-import { FS_TYPES, type FsType } from "../../src/api/filesystem-layout.ts";
-import type { Effects } from "../../src/process/effects.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import { FS_TYPES, type FsType } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import type { Effects } from "../../src/platform/process/effects/effects.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import {

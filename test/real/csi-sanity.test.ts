@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { credentials, Metadata } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
-import { NodeClient } from "../../src/gen/csi/v1/csi.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import { NodeClient } from "../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../src/contracts/kinds/logical-volume.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
 import { mountCapability } from "../builders/create-volume-request.ts";
 import { runCsiSanity, type SanityReport } from "../harness/csi-sanity.ts";
 import { describeReal, type RealPart, STACK_PARTS } from "../harness/real-parts.ts";
@@ -94,7 +94,7 @@ function describeSanity(
         });
         console.info(report.summary);
       }, 900_000);
-      afterAll(() => stack?.close(), 120_000);
+      afterAll(() => stack?.close());
 
       it("passes every spec that it runs, but those that need a thin pool", () => {
         const failed = withStatus("failed");

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
+import { MEMBER_NAMESPACE } from "../../src/contracts/names.ts";
 import type { ApiUnderTest } from "../harness/api-under-test.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";

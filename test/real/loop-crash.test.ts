@@ -3,14 +3,13 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { exclusiveOperation } from "../../src/agent/storage/btrfs/exclusive-operation.ts";
-import { deviceSizeBytes } from "../../src/agent/storage/loop/loop-device.ts";
+import { deviceSizeBytes } from "../../src/agent/storage/filesystem/devices-and-mounts.ts";
 import type { LoopVolume, MountedLoop } from "../../src/agent/storage/storage.ts";
-import { eventually } from "../fakes/eventually.ts";
 import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { eventually } from "../harness/wait-for.ts";
 import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
   createStorageFixture,
@@ -66,7 +65,8 @@ describeReal("after kill -9", LOOP_PARTS, () => {
     const args = [fixture.directory, JSON.stringify(volume), "shrink", String(sizeBytes)];
     const child = spawn(process.execPath, [bundled.program, ...args]);
     const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    while (child.exitCode === null && exclusiveOperation(fsid) === "none") await pause(1);
+    const isSeen = (): boolean => child.exitCode !== null || exclusiveOperation(fsid) !== "none";
+    await eventually("the shrink in the kernel", isSeen, { intervalMs: 1 });
     child.kill("SIGKILL");
     await ended;
     return child.signalCode === "SIGKILL";

@@ -8,10 +8,6 @@ import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js"
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
 import { persistentVolumeOf, volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES, type LogicalVolume } from "../../src/api/logical-volume.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
 import {
   ControllerClient,
   type ControllerExpandVolumeResponse,
@@ -21,8 +17,10 @@ import {
   type CreateVolumeResponse,
   type DeleteSnapshotResponse,
   type DeleteVolumeResponse,
-} from "../../src/gen/csi/v1/csi.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
+} from "../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../src/contracts/kinds/logical-volume.ts";
 import {
   CSI_STORAGE_CAPACITIES,
   NAMESPACES,
@@ -32,10 +30,12 @@ import {
   type PersistentVolumeClaim,
   STORAGE_CLASSES,
   type StorageClass,
-} from "../../src/kube/resources.ts";
-import { directEffects } from "../../src/process/effects.ts";
-import { createLogger } from "../../src/process/log.ts";
-import { GIB } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../src/contracts/names.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { buildClaim } from "../builders/claim.ts";
 import { buildCreateVolumeRequest, PARAMETERS } from "../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../fakes/fake-lvm-node.ts";
@@ -47,7 +47,7 @@ import {
   persist,
 } from "../harness/crashing-operator.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
-import { untilRead } from "../integration/operator/cluster.ts";
+import { untilRead } from "../harness/wait-for.ts";
 
 const NODE_NAME = "node-1";
 const NAMESPACE = "shop";
@@ -104,7 +104,7 @@ async function renewWorld(): Promise<CrashingOperator> {
   await closeWorld();
   return openWorld();
 }
-beforeAll(async () => void (await openWorld()), 120_000);
+beforeAll(async () => void (await openWorld()));
 afterAll(closeWorld, 120_000);
 
 it(

@@ -3,10 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
-import { isKubeError } from "../../src/kube/kube-error.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
 import {
   CONFIG_MAPS,
   NAMESPACES,
@@ -14,13 +11,16 @@ import {
   PODS,
   RESOURCE_QUOTAS,
   STORAGE_CLASSES,
-} from "../../src/kube/resources.ts";
-import { HOME_LABELS } from "../../src/operator/member/decide-home.ts";
-import { memberClaim } from "../../src/operator/member/member-claim.ts";
-import { createMemberHome, UnsafeHomeError } from "../../src/operator/member/member-home.ts";
-import { placeClaim } from "../../src/operator/member/member-steps.ts";
-import { directEffects } from "../../src/process/effects.ts";
-import { createLogger } from "../../src/process/log.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../src/contracts/names.ts";
+import { createMemberHome, UnsafeHomeError } from "../../src/operator/apply/member-home.ts";
+import { placeClaim } from "../../src/operator/apply/member-steps.ts";
+import { HOME_LABELS } from "../../src/operator/decide/decide-home.ts";
+import { memberClaim } from "../../src/operator/volumes/member-objects.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { isKubeError } from "../../src/platform/kube/kube-error.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { VOLUME_UID } from "../builders/volume.ts";
 import type { ApiUnderTest } from "../harness/api-under-test.ts";
 import { describeReal } from "../harness/real-parts.ts";
@@ -60,7 +60,7 @@ const there = <T>(one: T | undefined): T => {
 };
 const asOperator = () => {
   const client = there(operator);
-  return { client, home: createMemberHome(client, { guardsRequired: true, userName: OPERATOR }, log) };
+  return { client, home: createMemberHome(client, { guardsRequired: true }, log) };
 };
 const claimOf = (name: string, handle = `fs-${VOLUME_UID}`) =>
   memberClaim({ handle, volumeUID: VOLUME_UID, className: "any", selectedNode: undefined }, { name, size: "1Gi" });
@@ -159,7 +159,7 @@ describeReal("a tenant who makes the members' namespace first", ["cluster"], () 
   }, LIMIT_MS);
 
   it("gets no member: labels alone do not make it Tidemark's", async () => {
-    expect(await asOperator().home.problem()).toMatch(/ValidatingAdmissionPolicy tidemark-member-guard is not there/);
+    expect(await asOperator().home.problem()).toMatch(/ValidatingAdmissionPolicy tidemark-member-guard does not exist/);
     await expect(placeClaim(asOperator(), claimOf("m0"))).rejects.toThrow(UnsafeHomeError);
     expect(await claims()).toEqual([]);
   });
@@ -227,7 +227,7 @@ describeReal("a tenant who makes the members' namespace first", ["cluster"], () 
       await kubectl("patch", binding, "--type=merge", '--patch={"metadata":{"finalizers":null}}');
       await kubectl("delete", binding);
       await expect(placeClaim(asOperator(), claimOf("m1"))).rejects.toThrow(
-        /Binding tidemark-member-scope is not there/,
+        /Binding tidemark-member-scope does not exist/,
       );
       expect((await placeClaim(asOperator(), claimOf("m0"))).metadata.uid).toBeDefined();
       expect(await claims()).toEqual(before);
@@ -257,7 +257,7 @@ describeReal("a tenant who makes the members' namespace first", ["cluster"], () 
         const problem = await asOperator().home.problem();
         return problem;
       });
-      const right = `its account ${OPERATOR} lacks the verb get on validatingadmissionpolicies.admissionregistration.k8s.io`;
+      const right = `the operator may not get validatingadmissionpolicies.admissionregistration.k8s.io`;
       expect(await placed).toContain(right);
       await expect(placeClaim(asOperator(), claimOf("m3"))).rejects.toThrow(UnsafeHomeError);
       await expect(placeClaim(asOperator(), claimOf("m3"))).rejects.toThrow("kustomize/base/operator/roles.yaml");

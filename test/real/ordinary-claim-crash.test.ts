@@ -2,20 +2,20 @@
 // asked for, once, and nothing is left behind. Death is played by a client whose write fails at that point and at all later ones.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { RECORDS } from "../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
-import { createEventRecorder } from "../../src/kube/events/events.ts";
-import { KubeError } from "../../src/kube/kube-error.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { RECORDS } from "../../src/contracts/names.ts";
 import { createClaimCaches } from "../../src/operator/claim/claim-caches.ts";
-import { createOptIn } from "../../src/operator/claim/opt-in.ts";
+import { createOptIn } from "../../src/operator/claim/claim-facts.ts";
 import { reconcileClaim } from "../../src/operator/claim/reconcile-claim.ts";
-import { createVolumeCaches } from "../../src/operator/volume/volume-caches.ts";
-import { systemClock } from "../../src/process/clock.ts";
-import { directEffects, type Effects } from "../../src/process/effects.ts";
-import { createLogger } from "../../src/process/log.ts";
+import { createVolumeCaches } from "../../src/operator/gather/volume-caches.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { createEventRecorder } from "../../src/platform/kube/events/events.ts";
+import { KubeError } from "../../src/platform/kube/kube-error.ts";
+import { systemClock } from "../../src/platform/process/clock.ts";
+import { directEffects, type Effects } from "../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "../integration/operator/foreign-driver.ts";
@@ -131,7 +131,7 @@ describe("an ordinary claim", () => {
       });
     }
     noteDeaths("ordinary-claim-crash", { killsAt: points, diedAt: points });
-  }, 120_000);
+  });
 
   it("is not lowered to our target: a larger request that somebody makes at that moment stays", async () => {
     const name = "at-once";
@@ -150,7 +150,7 @@ describe("an ordinary claim", () => {
     await lookOnce(handle, directEffects);
     const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
     expect(claim?.spec.resources?.requests?.storage).toBe("50Gi");
-  }, 30_000);
+  });
 
   it("that a quota refused is not raised to that target later, but to the next", async () => {
     const name = "over-quota";
@@ -180,5 +180,5 @@ describe("an ordinary claim", () => {
     await lookOnce(handle, directEffects);
     expect((await claim())?.spec.resources?.requests?.storage).toBe("12Gi");
     expect(await stalled()).toMatchObject({ status: "False" });
-  }, 30_000);
+  });
 });

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { freePort } from "../../demo/show/run/free-port.ts";
 import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
-import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../src/api/placement.ts";
-import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../src/kube/resources.ts";
+import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../src/contracts/kubernetes/resources.ts";
+import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../src/contracts/names.ts";
 import { makeEmptySecrets } from "../builders/empty-secrets.ts";
 import { buildPod, ofClaim } from "../builders/pod-review.ts";
 import { type CrashingOperator, createCrashingOperator, liveWithEachDeath } from "../harness/crashing-operator.ts";
@@ -57,7 +57,7 @@ async function renewWorld(): Promise<CrashingOperator> {
   await closeWorld();
   return openWorld();
 }
-beforeAll(async () => void (await openWorld()), 120_000);
+beforeAll(async () => void (await openWorld()));
 afterAll(closeWorld, 120_000);
 
 const secretName = (name: keyof typeof POD_WEBHOOK_SECRETS) => ({

@@ -3,13 +3,13 @@
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
 import { exclusiveOperation } from "../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
 import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { eventually } from "../harness/wait-for.ts";
 import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
   createSpanFixture,
@@ -234,7 +234,8 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
       members = [m0, leaving(big), other];
       scatterFiles(mountPath, manifest, 200, 20);
       const { child, ended } = start(withMembers(volume, members), "shrink", 4 * GIB);
-      while (child.exitCode === null && exclusiveOperation(volume.fsid) !== "device remove") await pause(1);
+      const isSeen = (): boolean => child.exitCode !== null || exclusiveOperation(volume.fsid) === "device remove";
+      await eventually("the removal in the kernel", isSeen, { intervalMs: 1 });
       child.kill("SIGKILL");
       killed = (await ended) === "SIGKILL";
     }

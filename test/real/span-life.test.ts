@@ -1,13 +1,12 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
+import { fsidOf } from "../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
   type FilesystemLayoutStatus,
-} from "../../src/api/filesystem-layout.ts";
-import { fsidOf } from "../../src/api/identity.ts";
-import { MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
+} from "../../src/contracts/kinds/filesystem-layout.ts";
 import {
   CSI_NODES,
   EVENTS,
@@ -15,9 +14,10 @@ import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   RESOURCE_QUOTAS,
-} from "../../src/kube/resources.ts";
-import { memberBytesOf } from "../../src/operator/member/member-shares.ts";
-import { formatQuantity, GIB } from "../../src/units/quantity.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE, RECORDS } from "../../src/contracts/names.ts";
+import { formatQuantity, GIB } from "../../src/contracts/quantities/quantity.ts";
+import { memberBytesOf } from "../../src/operator/decide/members/member-bytes.ts";
 import { buildClaim } from "../builders/claim.ts";
 import {
   createDriver,
@@ -27,7 +27,8 @@ import {
   MEMBER_DRIVER,
   type MemberSidecars,
 } from "../fakes/member-sidecars.ts";
-import { type TestCluster, untilRead } from "../integration/operator/cluster.ts";
+import { untilRead } from "../harness/wait-for.ts";
+import type { TestCluster } from "../integration/operator/cluster.ts";
 import { type SpanCluster, startSpanCluster } from "../integration/operator/span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "../integration/operator/span-under-test.ts";
 
@@ -45,8 +46,8 @@ beforeAll(async () => {
   await createMemberClass(cluster.client, GROWING_CLASS, true);
   await createMemberClass(cluster.client, PLAIN_CLASS, false, PLAIN_DRIVER);
   await createDriver(cluster.client, PLAIN_DRIVER, false);
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 beforeEach(() => {
   sidecars.resume();
 });
@@ -113,7 +114,7 @@ describe("CreateVolume of a span", () => {
       },
     ]);
     expect(await span.create(request)).toEqual({ volume });
-  }, 60_000);
+  });
 
   it("asks to be called again while the member is not bound, and finishes then", async () => {
     sidecars.binds = false;
@@ -129,7 +130,7 @@ describe("CreateVolume of a span", () => {
     sidecars.binds = true;
     sidecars.catchUp();
     expect((await first).volume?.volumeId).toBe(`fs-${(await first).volume?.volumeContext["tidemark.dev/volume-uid"]}`);
-  }, 60_000);
+  });
 
   it("that has no room on its node is RESOURCE_EXHAUSTED, and leaves nothing behind", async () => {
     sidecars.binds = false;
@@ -166,7 +167,7 @@ describe("CreateVolume of a span", () => {
     expect(await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, claimName)).toBeUndefined();
     expect(await span.layout(name.slice(0, -"-m0".length))).toBeUndefined();
     expect((await cluster.client.list(FILESYSTEMS)).items).toHaveLength(before);
-  }, 60_000);
+  });
 
   it("for a claim that is deleted meanwhile leaves nothing behind", async () => {
     const claim = buildClaim({ name: "short-lived", namespace: "shop", storageClassName: "span" });
@@ -178,7 +179,7 @@ describe("CreateVolume of a span", () => {
     await expect(span.create(request)).rejects.toMatchObject({ code: status.FAILED_PRECONDITION });
     expect(await span.layout(handle)).toBeUndefined();
     expect(await span.claims(handle)).toEqual([]);
-  }, 60_000);
+  });
 
   it.each<[string, Record<string, string>, string]>([
     ["no member class", { memberStorageClassName: "" }, "memberStorageClassName"],
@@ -204,7 +205,7 @@ describe("CreateVolume of a span", () => {
       code: status.ALREADY_EXISTS,
       details: expect.stringContaining("2 of class"),
     });
-  }, 60_000);
+  });
 });
 
 describe("a span on its nodes", () => {
@@ -223,7 +224,7 @@ describe("a span on its nodes", () => {
     });
     await span.publish(handle, "node-a");
     expect((await span.attachments()).filter(({ metadata }) => metadata.name === name)).toHaveLength(1);
-  }, 60_000);
+  });
 
   it("stays on a node that has it mounted, and moves once that has released it", async () => {
     const { handle } = await inUse();
@@ -251,7 +252,7 @@ describe("a span on its nodes", () => {
     await span.publish(handle, "node-b");
     await span.untilLayout("m0 is attached", handle, isAttached("m0"));
     expect((await own()).map(({ spec }) => spec.nodeName)).toEqual(["node-b"]);
-  }, 60_000);
+  });
 
   it("whose driver attaches nothing is given at once, and to one node only", async () => {
     const { handle } = await span.created({ memberStorageClassName: PLAIN_CLASS });
@@ -266,7 +267,7 @@ describe("a span on its nodes", () => {
     await span.publish(handle, "node-b");
     await span.untilLayout("m0 is given", handle, (one) => claimOf(one, "m0")?.attachment?.nodeName === "node-b");
     expect((await span.attachments()).filter(({ spec }) => spec.attacher === PLAIN_DRIVER)).toEqual([]);
-  }, 60_000);
+  });
 
   it("leaves a node that is out of service, mounted or not", async () => {
     const { handle } = await inUse();
@@ -278,20 +279,20 @@ describe("a span on its nodes", () => {
     await span.publish(handle, "node-b");
     expect((await span.layout(handle))?.spec.nodeName).toBe("node-b");
     await taints([]);
-  }, 60_000);
+  });
 
   it("has its attachment made again where somebody has deleted it", async () => {
     const { handle } = await inUse();
     const name = claimOf(await span.layout(handle), "m0")?.attachment?.name ?? "";
     const before = (await span.attachments()).find(({ metadata }) => metadata.name === name)?.metadata.uid;
-    const { VOLUME_ATTACHMENTS } = await import("../../src/kube/resources.ts");
+    const { VOLUME_ATTACHMENTS } = await import("../../src/contracts/kubernetes/resources.ts");
     await cluster.client.delete("test/detach", VOLUME_ATTACHMENTS, { name });
     await untilRead(
       "a new one",
       async () => (await span.attachments()).find(({ metadata }) => metadata.name === name),
       (one) => one !== undefined && one.metadata.uid !== before && one.status?.attached === true,
     );
-  }, 60_000);
+  });
 
   it("is refused a node whose slots for the members' driver are used up", async () => {
     const { handle } = await span.created();
@@ -303,7 +304,7 @@ describe("a span on its nodes", () => {
     });
     expect((await span.layout(handle))?.spec.nodeName).toBeUndefined();
     await cluster.client.delete("test/csi-node", CSI_NODES, { name: "node-b" });
-  }, 60_000);
+  });
 
   it.each([
     ["a node that is not there", "nowhere", status.NOT_FOUND],
@@ -374,7 +375,7 @@ describe("the members of a span", () => {
       ["m0", "2Gi"],
       ["m2", "1Gi"],
     ]);
-  }, 60_000);
+  });
 
   it("are counted by the claim that they are for, and by their class", async () => {
     const { handle, claim } = await inUse();
@@ -386,7 +387,7 @@ describe("the members of a span", () => {
       async () => (await fetch(`http://127.0.0.1:${cluster.operatorHttpPort()}/metrics`)).text(),
       (metrics) => metrics.includes(`tidemark_member_bytes{${labels}} ${5 * GIB}\n`),
     );
-  }, 60_000);
+  });
 
   it("grow in place where their class allows it", async () => {
     const { handle, claim } = await inUse({ memberStorageClassName: GROWING_CLASS });
@@ -403,7 +404,7 @@ describe("the members of a span", () => {
     expect((await readClaim())?.status?.capacity?.storage).toBe("2Gi");
     await span.report(handle, mounted("node-a", ["m0", "4Gi"]));
     await untilRead("the claim shows it", readClaim, (one) => one?.status?.capacity?.storage === "4Gi");
-  }, 60_000);
+  });
 
   it("are decided in the same write as a raised request", async () => {
     const { handle } = await inUse();
@@ -411,7 +412,7 @@ describe("the members of a span", () => {
     const layout = await span.layout(handle);
     expect(layout?.spec.target?.size).toBe("5Gi");
     expect(layout?.spec.members?.map(({ size }) => size)).toEqual(["2Gi", "3Gi"]);
-  }, 60_000);
+  });
 
   it("stay where none is small enough to be given back, nor worth replacing, and the Filesystem says why", async () => {
     const { handle, claim } = await inUse();
@@ -425,7 +426,7 @@ describe("the members of a span", () => {
     expect(hold).toMatchObject({ status: "False", message: expect.stringContaining("only one member") });
     expect((await span.condition(claim, "Stalled"))?.status).toBe("False");
     expect((await span.layout(handle))?.spec.target).toBeUndefined();
-  }, 60_000);
+  });
 
   it("are none beyond the quota of the claim's namespace on their class, and come once that is raised", async () => {
     const { handle, claim } = await inUse();
@@ -460,7 +461,7 @@ describe("the members of a span", () => {
     await span.target(claim, "3Gi", "2Gi");
     await span.untilLayout("m1 is attached", handle, isAttached("m1"));
     await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
-  }, 60_000);
+  });
 
   it("that have no room are said so with their provisioner's words, and are asked for again", async () => {
     const { handle, claim } = await inUse();
@@ -492,7 +493,7 @@ describe("the members of a span", () => {
     sidecars.catchUp();
     await span.untilLayout("m1 is attached", handle, isAttached("m1"));
     await span.untilCondition("not Stalled", claim, "Stalled", (one) => one.status === "False");
-  }, 60_000);
+  });
 
   it("are not made again in place of one that is lost, and the Filesystem is Stalled", async () => {
     const { handle, claim } = await inUse();
@@ -501,7 +502,7 @@ describe("the members of a span", () => {
     const stalled = await span.untilCondition("Stalled", claim, "Stalled", (one) => one.status === "True");
     expect(stalled).toMatchObject({ reason: "MemberFailed", message: expect.stringContaining(`${handle}-m0`) });
     expect(await span.claims(handle)).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe("DeleteVolume of a span", () => {
@@ -529,7 +530,7 @@ describe("DeleteVolume of a span", () => {
     expect(await span.layout(handle)).toBeUndefined();
     expect(await cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim })).toBeUndefined();
     expect(await span.remove(handle)).toEqual({});
-  }, 60_000);
+  });
 
   it("detaches before it deletes, and goes on where it was", async () => {
     const { handle } = await span.created();
@@ -542,5 +543,5 @@ describe("DeleteVolume of a span", () => {
     sidecars.catchUp();
     await span.remove(handle);
     expect(await span.claims(handle)).toEqual([]);
-  }, 60_000);
+  });
 });

@@ -2,22 +2,27 @@
 // node or deleted.
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/contracts/kinds/filesystem-layout.ts";
+import {
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../src/contracts/kubernetes/resources.ts";
 import { createDriver, createMemberClass } from "../fakes/member-sidecars.ts";
-import { untilRead } from "../integration/operator/cluster.ts";
+import { untilRead } from "../harness/wait-for.ts";
 import { type ProvisionedSpan, provisionedSpan } from "../integration/operator/provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "../integration/operator/span-cluster.ts";
 
 let tested: SpanCluster;
 beforeAll(async () => {
   tested = await startSpanCluster();
-}, 60_000);
+});
 afterEach(async () => {
   await tested.cluster.stopOperator();
   await tested.cluster.startOperator();
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 const REFUSED = {
   code: status.FAILED_PRECONDITION,
@@ -69,12 +74,12 @@ it("one that is not made again yet is not detached: whoever asks is to ask again
   for (const nodeId of ["node-a", ""])
     await expect(tested.span.unpublish(handle, nodeId)).rejects.toMatchObject({
       code: status.ABORTED,
-      details: expect.stringContaining("its FilesystemLayout is gone; that is being made again"),
+      details: expect.stringContaining("its FilesystemLayout is being rebuilt"),
     });
   expect(await isWhole(handle)).toBe(true);
   await phase("Bound");
   await madeAgain(handle, undefined);
-}, 60_000);
+});
 
 it("one that was made again is held by the node that it was attached to, until that says that it is not", async () => {
   const { handle } = await lostAndFound("held");
@@ -87,7 +92,7 @@ it("one that was made again is held by the node that it was attached to, until t
   await tested.span.unpublish(handle, "node-a");
   expect(await attachmentsOf(handle)).toEqual([]);
   await tested.span.publish(handle, "node-b");
-}, 60_000);
+});
 
 it("one that was made again is mounted where its node says so, and nothing else is believed", async () => {
   const { handle } = await lostAndFound("mounted");
@@ -97,7 +102,7 @@ it("one that was made again is mounted where its node says so, and nothing else 
     details: expect.stringContaining("still mounted on node node-a"),
   });
   expect(await isWhole(handle)).toBe(true);
-}, 60_000);
+});
 
 it("a node that is out of service holds neither one that is lost nor one that was made again", async () => {
   const { handle } = await lostAndFound("abandoned");
@@ -107,7 +112,7 @@ it("a node that is out of service holds neither one that is lost nor one that wa
   await tested.span.unpublish(handle, "node-a");
   expect(await attachmentsOf(handle)).toEqual([]);
   await client.mergePatch("test/taint", NODES, { name: "node-a" }, { spec: { taints: [] } });
-}, 60_000);
+});
 
 it("one whose claim has gone, too, is made again while it is attached, asked, and deleted then", async () => {
   const { handle, volumeName } = await provisionedSpan(tested.cluster, tested.span, "released");
@@ -127,7 +132,7 @@ it("one whose claim has gone, too, is made again while it is attached, asked, an
   await tested.span.remove(handle);
   expect(await tested.span.claims(handle)).toEqual([]);
   expect(await tested.span.layout(handle)).toBeUndefined();
-}, 60_000);
+});
 
 /** Unmounted and unpublished; then layout, claim and all member claims are deleted while nobody looks. */
 async function onlyVolumesAreLeft(name: string): Promise<ProvisionedSpan> {
@@ -181,7 +186,7 @@ const keptVolumes = async (handle: string) =>
 const policiesOf = async (handle: string) =>
   (await keptVolumes(handle)).map(({ spec }) => `${spec.claimRef?.name} ${spec.persistentVolumeReclaimPolicy}`).sort();
 
-it("one of which only its members' volumes are left lets go of those when it is deleted, and of no other's", async () => {
+it("one of which only its members' volumes are left releases those when it is deleted, and of no other's", async () => {
   const { handle } = await onlyVolumesAreLeft("orphans");
   const { client } = tested.cluster;
   const other = await provisionedSpan(tested.cluster, tested.span, "other");
@@ -202,7 +207,7 @@ it("one of which only its members' volumes are left lets go of those when it is 
   expect(await policiesOf(other.handle)).toEqual([`${other.handle}-m0 Retain`]);
   const precious = await client.get(PERSISTENT_VOLUMES, { name: "precious" });
   expect(precious?.spec.persistentVolumeReclaimPolicy).toBe("Retain");
-}, 60_000);
+});
 
 it("a member's volume that waits for a claim by name gets it again, and goes with it", async () => {
   const { handle } = await onlyVolumesAreLeft("unbound");
@@ -217,7 +222,7 @@ it("a member's volume that waits for a claim by name gets it again, and goes wit
     () => policiesOf(handle),
     (policies) => policies.join() === `${handle}-m1 Delete`,
   );
-}, 60_000);
+});
 
 /** Attached to node-a, where it may be mounted; then its claim is deleted, and layout and members' claims while nobody looks. */
 async function releasedAndLost(name: string, parameters?: Record<string, string>): Promise<ProvisionedSpan> {
@@ -255,7 +260,7 @@ it("one whose claim and members' claims have gone while it is attached is made a
   await tested.span.report(handle, { nodeName: "node-a", mounted: false, members: members({ m0: "2Gi" }) });
   await tested.span.unpublish(handle, "node-a");
   expect(await attachmentsOf(handle)).toEqual([]);
-}, 60_000);
+});
 
 it("one of which nothing is left is on no node once no member is attached, and not before", async () => {
   const { handle } = await releasedAndLost("nothing");
@@ -274,7 +279,7 @@ it("one of which nothing is left is on no node once no member is attached, and n
     (left) => left.length === 0,
   );
   await tested.span.unpublish(handle, "node-a");
-}, 60_000);
+});
 
 it("one of which nothing is left may be anywhere where its members need no attachment, or it still has a claim", async () => {
   const { client } = tested.cluster;
@@ -294,4 +299,4 @@ it("one of which nothing is left may be anywhere where its members need no attac
   await client.mergePatch("test/bound", PERSISTENT_VOLUMES, { name: bound.volumeName }, phase, "status");
   await tested.cluster.startOperator();
   await expect(tested.span.unpublish(bound.handle, "node-a")).rejects.toMatchObject(aborted);
-}, 60_000);
+});

@@ -5,20 +5,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
-import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
-import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
-import type { KubeObject } from "../../src/kube/object.ts";
+import { FILESYSTEMS } from "../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolumeClaim,
   STORAGE_CLASSES,
-} from "../../src/kube/resources.ts";
-import { directEffects } from "../../src/process/effects.ts";
-import { createLogger } from "../../src/process/log.ts";
+} from "../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../src/contracts/names.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../src/platform/process/log.ts";
 import { createZoneNode, MEMBER_CLASS, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import {
@@ -29,7 +29,7 @@ import {
 } from "../harness/crashing-operator.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { startDoomed } from "../harness/doomed-process.ts";
-import { untilRead } from "../integration/operator/cluster.ts";
+import { untilRead } from "../harness/wait-for.ts";
 import { provisionedSpan } from "../integration/operator/provisioned-span.ts";
 import { isAttached, type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 
@@ -80,7 +80,7 @@ async function renewWorld(): Promise<CrashingOperator> {
   await closeWorld();
   return openWorld();
 }
-beforeAll(async () => void (await openWorld()), 120_000);
+beforeAll(async () => void (await openWorld()));
 afterAll(closeWorld, 120_000);
 
 it(
@@ -124,7 +124,7 @@ it("members' claims that were deleted with the layout come back for their volume
   expect({ volumes: volumes(after), claims: await span.claims(handle), diedAt: doomed.diedAt() }).toEqual({
     ...{ volumes: volumes(), claims: [claim.name], diedAt: passages },
   });
-}, 120_000);
+});
 
 it("members carry what their volume's claim says, also when the operator dies over each of them", async () => {
   const passages = ["claim", "volume"].flatMap((of) => [`member/mark-${of}/before`, `member/mark-${of}/after`]);
@@ -149,7 +149,7 @@ it("members carry what their volume's claim says, also when the operator dies ov
   await doomed.stop();
   noteDeaths("span-operator-crash-marks", { killsAt: passages, diedAt: doomed.diedAt() });
   expect(doomed.diedAt()).toEqual(passages);
-}, 120_000);
+});
 
 /** Made, used, extended by a member, shrunk by it again, given a spare, then a smaller one, grown in place, unmounted, deleted. */
 async function live(): Promise<void> {

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
 import { exclusiveOperation } from "../../src/agent/storage/btrfs/exclusive-operation.ts";
-import { mountAt } from "../../src/agent/storage/filesystem/mount-table.ts";
-import { spanRecordPath } from "../../src/agent/storage/span/span-record.ts";
+import { mountAt } from "../../src/agent/storage/filesystem/devices-and-mounts.ts";
+import { spanRecordPath } from "../../src/agent/storage/span/span-host.ts";
 import type { MountedSpan, ShrinkResult, SpanVolume } from "../../src/agent/storage/storage.ts";
-import { eventually } from "../fakes/eventually.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { eventually } from "../harness/wait-for.ts";
 import {
   createSpanFixture,
   leaving,

@@ -5,8 +5,9 @@ import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
-import type { MountedSpan, SpanVolume, Storage } from "../../src/agent/storage/storage.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import type { SpanStorage } from "../../src/agent/storage/span/span-storage.ts";
+import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import {
   createSpanFixture,
@@ -21,7 +22,7 @@ import { GIB, makeShrinkControl } from "../integration/storage/storage-fixture.t
 
 describeReal("a span with a spare member", LOOP_PARTS, () => {
   let fixture: SpanFixture;
-  let storage: Storage<SpanVolume>;
+  let storage: SpanStorage;
   let m0: SpanMember;
   let m1: SpanMember;
   let volume: SpanVolume;
@@ -118,7 +119,7 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
     await storage.prepareSpares(mounted);
     expect(await states()).toEqual(["m0 Present", "m1 Present"]);
     // Nor is it moved off, wiped or given back by anybody who still calls it a spare.
-    await storage.settle(mounted);
+    await storage.releaseMembers(mounted);
     expect(await storage.recover(mounted)).toBe(2 * GIB);
     expect(devices()).toHaveLength(2);
   });
@@ -140,10 +141,10 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
 
   it("is not let go of with what has left, and given back when it shall leave itself", async () => {
     await storage.prepareSpares(mounted);
-    await storage.settle(mounted);
+    await storage.releaseMembers(mounted);
     expect(await states()).toEqual(["m0 Present", "m1 Spare"]);
     const dropped = withMembers(mounted, [m0, leaving(m1)]);
-    await storage.settle(dropped);
+    await storage.releaseMembers(dropped);
     expect(await states(dropped)).toEqual(["m0 Present", "m1 Removed"]);
     expect(deviceOf(m1)).toBe("");
     expect(devices()).toEqual([basename(deviceOf(m0))]);

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { KubeObject } from "../../src/kube/object.ts";
+import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
 import type { ApiUnderTest } from "../harness/api-under-test.ts";
 import { type Asked, everyCall } from "../harness/every-call.ts";
 import { kustomizeWith } from "../harness/kustomize.ts";

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
-import { GIB, MIB } from "../../src/units/quantity.ts";
+import { GIB, MIB } from "../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { STACK_PROCESSES, type Stack, startStack } from "../harness/stack.ts";
 import { applyPolicy, createVolume, deleteVolume, labelClaim, waitForSize } from "../harness/volume.ts";
@@ -36,7 +36,10 @@ describeReal("an hour under load", STACK_PARTS, () => {
         { name: "large", action: "Extend", when: 'volume.labels["size"] == "large"', to: "2Gi" },
         { name: "small", action: "Shrink", when: 'volume.labels["size"] == "small"', to: "1Gi" },
       ],
-      behavior: { extend: { cooldown: "0s", minStep: "16Mi" }, shrink: { cooldown: "0s", minStep: "16Mi" } },
+      behavior: {
+        extend: { cooldown: "0s", minStep: "16Mi" },
+        shrink: { stabilization: "0s", cooldown: "0s", minStep: "16Mi" },
+      },
     });
   });
 

@@ -30,7 +30,7 @@ const ours = (path: string): string | undefined => /\/kustomize\/([\w/-]+)/.exec
 /** A part of somebody's overlay: over ours with the most in it. */
 const FULLEST = {
   resources: ["/kustomize/overlays/lvm"],
-  components: ["placement", "metrics-authentication", "network-policies"].map(
+  components: ["placement", "policy-admission", "metrics-authentication", "network-policies"].map(
     (name) => `/kustomize/components/${name}`,
   ),
 };

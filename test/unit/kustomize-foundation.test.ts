@@ -2,9 +2,9 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { csiDriver } from "../../demo/stand-ins/bootstrap.ts";
-import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { homeProblem } from "../../src/operator/member/decide-home.ts";
-import { KEPT_BY_GITOPS } from "../../src/operator/member/member-claim.ts";
+import { MEMBER_NAMESPACE } from "../../src/contracts/names.ts";
+import { homeProblem } from "../../src/operator/decide/decide-home.ts";
+import { KEPT_BY_GITOPS } from "../../src/operator/volumes/member-objects.ts";
 import { hasKubectl, kustomize, kustomizeWith, type Manifest, manifestsOf } from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;

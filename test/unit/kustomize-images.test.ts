@@ -57,6 +57,7 @@ describeWithKubectl("the images of the manifests", () => {
   it.each([
     ["minimal", ["components/pull-image"], 3],
     ["minimal", ["components/placement", "components/pull-image"], 5],
+    ["minimal", ["components/policy-admission", "components/pull-image"], 4],
     ["lvm", ["components/placement", "components/pull-image", "components/pull-image/lvmd"], 6],
   ])("are pulled from your registry, by digest, with the overlay %s and %j", (overlay, components, count) => {
     const text = kustomizeWith(`overlays/${overlay}`, { images: OWN_IMAGE }, components);

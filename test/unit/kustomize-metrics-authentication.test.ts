@@ -11,7 +11,12 @@ import { hasKubectl, kustomizeWith, type Manifest, manifestsOf, podSpecOf } from
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const COMPONENT = "components/metrics-authentication";
-const OTHERS = ["components/placement", "components/snapshots", "components/network-policies"];
+const OTHERS = [
+  "components/placement",
+  "components/policy-admission",
+  "components/snapshots",
+  "components/network-policies",
+];
 
 const READERS = {
   "policy-engine": readEngineConfig,

@@ -13,7 +13,7 @@ import {
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const OWN_NAMESPACE = "storage-team";
-const OTHERS = ["components/placement", "components/snapshots"];
+const OTHERS = ["components/placement", "components/snapshots", "components/policy-admission"];
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -46,6 +46,7 @@ const MEANT_FOR: Readonly<Record<string, readonly string[]>> = {
   samples: ["agent"],
   extender: ["scheduler"],
   "pod-webhook": Object.keys(SENDERS),
+  "policy-webhook": Object.keys(SENDERS),
 };
 
 interface ServedPort {
@@ -55,8 +56,7 @@ interface ServedPort {
   readonly port: number;
 }
 
-const labelsOf = ({ spec }: Manifest): Labels =>
-  (spec?.template as unknown as { metadata: { labels: Labels } }).metadata.labels;
+const labelsOf = ({ spec }: Manifest): Labels => spec?.template?.metadata.labels ?? {};
 
 function servedPorts(manifests: readonly Manifest[]): ServedPort[] {
   return manifests
@@ -105,7 +105,7 @@ describeWithKubectl("the component network-policies", () => {
     expect(opened).toEqual(
       ports.map(({ workload, name, port }) => ({ port: `${workload} ${name} ${port}`, to: MEANT_FOR[name] ?? [] })),
     );
-    expect(opened.filter(({ to }) => to.length > 0)).toHaveLength(8);
+    expect(opened.filter(({ to }) => to.length > 0)).toHaveLength(9);
   });
 
   it("has no rule for a port at which nothing listens", () => {
@@ -119,9 +119,11 @@ describeWithKubectl("the component network-policies", () => {
 
   it("means the ports that the processes are given by their flags", () => {
     const engine = podSpecOf(manifests, "policy-engine").containers[0];
-    const { samplesAddress, httpPort } = readEngineConfig(engine?.args?.slice(1) ?? [], { POD_NAMESPACE: "a" });
+    const { samplesAddress, httpPort, policyWebhookPort } = readEngineConfig(engine?.args?.slice(1) ?? [], {
+      POD_NAMESPACE: "a",
+    });
     const ofEngine = ports.filter(({ workload }) => workload === "policy-engine");
-    expect(ofEngine.map(({ port }) => port)).toEqual([httpPort, samplesAddress?.port]);
+    expect(ofEngine.map(({ port }) => port)).toEqual([httpPort, samplesAddress?.port, policyWebhookPort]);
   });
 
   it("leaves all egress as it is: no policy could name every cluster's API server", () => {

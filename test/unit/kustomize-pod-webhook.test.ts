@@ -1,7 +1,6 @@
 // The pod webhook of the component placement: what it adds, where it looks, and that operator and manifests mean the same names.
 import { describe, expect, it } from "@jest/globals";
-import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../src/api/placement.ts";
+import { MEMBER_NAMESPACE, POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../src/contracts/names.ts";
 import { readConfig } from "../../src/operator/config.ts";
 import { hasKubectl, kustomize, kustomizeWith, type Manifest, manifestsOf, podSpecOf } from "../harness/kustomize.ts";
 
@@ -26,7 +25,7 @@ describeWithKubectl("the pod webhook of the component placement", () => {
     return found;
   };
   const webhooks = (): Webhook[] =>
-    (named("MutatingWebhookConfiguration", POD_WEBHOOK.configuration) as unknown as { webhooks: Webhook[] }).webhooks;
+    (named("MutatingWebhookConfiguration", POD_WEBHOOK.configuration) as Manifest & { webhooks: Webhook[] }).webhooks;
   const operator = () => podSpecOf(manifests, PROCESS).containers.find(({ name }) => name === PROCESS);
 
   it("is turned on by nothing else", () => {
@@ -65,7 +64,7 @@ describeWithKubectl("the pod webhook of the component placement", () => {
       reinvocationPolicy: "IfNeeded",
       rules: [{ resources: ["pods"], operations: ["CREATE"] }],
     });
-    const [term] = (webhooks()[0] as unknown as { namespaceSelector: { matchExpressions: { values: string[] }[] } })
+    const [term] = (webhooks()[0] as Webhook & { namespaceSelector: { matchExpressions: { values: string[] }[] } })
       .namespaceSelector.matchExpressions;
     expect(term).toMatchObject({ key: "kubernetes.io/metadata.name", operator: "NotIn" });
     for (const namespace of ["kube-system", "kube-public", "kube-node-lease", "tidemark-system", MEMBER_NAMESPACE])

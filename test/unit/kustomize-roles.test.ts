@@ -2,14 +2,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
-import * as filesystems from "../../src/api/filesystem.ts";
-import * as layouts from "../../src/api/filesystem-layout.ts";
-import * as logicalVolumes from "../../src/api/logical-volume.ts";
-import * as nodeStorages from "../../src/api/node-storage.ts";
-import * as policies from "../../src/api/volume-policy.ts";
+import * as filesystems from "../../src/contracts/kinds/filesystem.ts";
+import * as layouts from "../../src/contracts/kinds/filesystem-layout.ts";
+import * as logicalVolumes from "../../src/contracts/kinds/logical-volume.ts";
+import * as nodeStorages from "../../src/contracts/kinds/node-storage.ts";
+import * as policies from "../../src/contracts/kinds/volume-policy.ts";
+import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
+import * as builtIn from "../../src/contracts/kubernetes/resources.ts";
+import { POLICY_WEBHOOK_SECRETS } from "../../src/contracts/names.ts";
 import { RESOURCES as READ_BY_EXTENDER } from "../../src/extender/gather/cluster-stores.ts";
-import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import * as builtIn from "../../src/kube/resources.ts";
 import {
   hasKubectl,
   kustomize,
@@ -24,6 +25,8 @@ const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const foundation = hasKubectl() ? manifestsOf(kustomize("foundation")) : [];
 const manifests = hasKubectl() ? manifestsOf(kustomize("base")) : [];
 const placementManifests = hasKubectl() ? manifestsOf(kustomizeWith("base", {}, ["components/placement"])) : [];
+const WEBHOOK_COMPONENTS = ["components/placement", "components/policy-admission"];
+const webhookManifests = hasKubectl() ? manifestsOf(kustomizeWith("base", {}, WEBHOOK_COMPONENTS)) : [];
 
 /** Every resource constant by its name. */
 const RESOURCES = new Map(
@@ -38,13 +41,13 @@ function isResource(value: unknown): value is Resource<KubeObject> {
 
 /** Files outside a process' folder whose calls are made in its name, too. */
 const SOURCES = {
-  operator: ["src/operator", "src/kube/election/lease.ts", "src/kube/events/events.ts"],
-  agent: ["src/agent", "src/kube/events/events.ts"],
+  operator: ["src/operator", "src/platform/kube/election/lease.ts", "src/platform/kube/events/events.ts"],
+  agent: ["src/agent", "src/platform/kube/events/events.ts"],
   "policy-engine": [
     "src/policy-engine",
-    "src/process/certificates",
-    "src/kube/election/lease.ts",
-    "src/kube/events/events.ts",
+    "src/platform/process/certificates",
+    "src/platform/kube/election/lease.ts",
+    "src/platform/kube/events/events.ts",
   ],
 } as const;
 
@@ -71,7 +74,7 @@ const MARKS = {
 const SIDECAR_ROLES = ["tidemark-csi-provisioner", "tidemark-csi-attacher", "tidemark-csi-resizer", "csi-sidecars"];
 
 /** A part of the operator that a component turns on, and what is called in its name there. */
-const POD_WEBHOOK = ["src/operator/webhook", "src/process/certificates"];
+const POD_WEBHOOK = ["src/operator/webhook", "src/platform/process/certificates"];
 
 function sourceOf(path: string): string {
   if (path.endsWith(".ts")) return readFileSync(path, "utf8").replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "");
@@ -90,8 +93,8 @@ function callsIn(text: string, applyCreates: readonly string[]): Set<string> {
     const found = RESOURCES.get(resource ?? "");
     if (found !== undefined) for (const verb of verbs) calls.add(`${verb} ${found.plural}${subresource}`);
   };
-  for (const [, resource] of text.matchAll(/createReflector\(\{[^}]*?resource: ([A-Z_]+)/g))
-    note(resource, ["list", "watch"]);
+  for (const [, resource] of text.matchAll(/createReflector\(\{[^}]*?resource: ([A-Z_]+|ofWebhooks)/g))
+    for (const name of ofVariable(resource)) note(name, ["list", "watch"]);
   for (const [, resource] of text.matchAll(/: of(?:Policies)?\(([A-Z_]+)\)/g)) note(resource, ["list", "watch"]);
   for (const [, verb = "", resource] of text.matchAll(
     /\.(get|list|create|update|delete)\(\s*(?:"[^"]+",\s*)?([A-Z_]+|ofPolicies)\b/g,
@@ -111,9 +114,13 @@ function callsIn(text: string, applyCreates: readonly string[]): Set<string> {
   return calls;
 }
 
-/** A variable: the policies, of both kinds. */
+/** A variable: policies and webhooks' configurations, of both kinds each. */
 function ofVariable(resource = ""): readonly string[] {
-  return resource === "ofPolicies" ? ["VOLUME_POLICIES", "CLUSTER_VOLUME_POLICIES"] : [resource];
+  const kinds: Readonly<Record<string, readonly string[]>> = {
+    ofPolicies: ["VOLUME_POLICIES", "CLUSTER_VOLUME_POLICIES"],
+    ofWebhooks: ["MUTATING_WEBHOOK_CONFIGURATIONS", "VALIDATING_WEBHOOK_CONFIGURATIONS"],
+  };
+  return kinds[resource] ?? [resource];
 }
 
 function allowed(rules: readonly Rule[]): Set<string> {
@@ -152,7 +159,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
     (name) => {
       const components = ["components/placement", "components/metrics-authentication"];
       const rights = (some: readonly Manifest[]) => [...allowed(rulesOf(some, name))].sort();
-      const calls = callsIn(sourceOf("src/process/metrics-access.ts"), []);
+      const calls = callsIn(sourceOf("src/platform/process/metrics/secured-metrics.ts"), []);
       expect([...calls].sort()).toEqual(["create subjectaccessreviews", "create tokenreviews"]);
       const asking = manifestsOf(kustomizeWith("base", {}, components));
       expect(rights(asking)).toEqual([...new Set([...rights(placementManifests), ...calls])].sort());
@@ -176,26 +183,41 @@ describeWithKubectl("the roles in kustomize/base", () => {
     expect(calls).toContain("watch mutatingwebhookconfigurations");
   });
 
-  it("let the ca-publisher alone write webhooks' configurations, and do nothing else", () => {
-    const calls = callsIn(sourceOf("src/ca-publisher"), []);
-    expect([...calls].sort()).toEqual([
-      "list mutatingwebhookconfigurations",
-      "list secrets",
-      "patch mutatingwebhookconfigurations",
-      "watch mutatingwebhookconfigurations",
-      "watch secrets",
+  it("let the policy-engine do nothing else with the component policy-admission, but to Secrets of its own", () => {
+    const [before, after] = [manifests, webhookManifests].map((some) => rulesOf(some, "policy-engine"));
+    expect([...allowed(after ?? [])].sort()).toEqual([...allowed(before ?? [])].sort());
+    const added = (after ?? []).filter((rule) => !JSON.stringify(before).includes(JSON.stringify(rule)));
+    expect(added.map(({ resources, resourceNames }) => [resources, resourceNames])).toEqual([
+      [["secrets"], Object.values(POLICY_WEBHOOK_SECRETS)],
     ]);
-    expect([...allowed(rulesOf(placementManifests, "ca-publisher"))].sort()).toEqual([...calls].sort());
-    const writing = placementManifests.filter(({ rules = [] }) =>
+  });
+
+  it.each([
+    ["ca-publisher", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+    ["policy-ca-publisher", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+  ])("let the %s write %s, and do nothing else", (account, own, other) => {
+    const calls = [...callsIn(sourceOf("src/ca-publisher"), [])].sort();
+    expect(calls.filter((call) => !call.endsWith(other))).toEqual(
+      [`list ${own}`, "list secrets", `patch ${own}`, `watch ${own}`, "watch secrets"].sort(),
+    );
+    const rules = [...allowed(rulesOf(webhookManifests, account))].sort();
+    expect(rules).toEqual(calls.filter((call) => !call.endsWith(other)));
+  });
+
+  it("let the ca-publishers alone write webhooks' configurations", () => {
+    const writing = webhookManifests.filter(({ rules = [] }) =>
       rules.some(
         ({ resources, verbs }) => /webhook/.test(resources.join()) && /patch|update|create|delete/.test(verbs.join()),
       ),
     );
-    expect(writing.map(({ metadata }) => metadata.name)).toEqual(["tidemark-ca-publisher"]);
+    expect(writing.map(({ metadata }) => metadata.name).sort()).toEqual([
+      "tidemark-ca-publisher",
+      "tidemark-policy-ca-publisher",
+    ]);
   });
 
   it("have no wildcard, and no verb that gives rights away", () => {
-    const rules = [...foundation, ...placementManifests].flatMap((object) => object.rules ?? []);
+    const rules = [...foundation, ...webhookManifests].flatMap((object) => object.rules ?? []);
     expect(rules.length).toBeGreaterThan(20);
     for (const { apiGroups, resources, verbs } of rules) {
       for (const text of [...apiGroups, ...resources, ...verbs]) expect(text).not.toContain("*");
@@ -205,7 +227,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
   });
 
   it("let nobody make Secrets, since one of them may be another account's token", () => {
-    const ofSecrets = placementManifests
+    const ofSecrets = webhookManifests
       .flatMap((object) => object.rules ?? [])
       .filter(({ resources }) => resources.includes("secrets"));
     expect(ofSecrets.length).toBeGreaterThan(1);
@@ -214,7 +236,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
   });
 
   it("give Secrets, Leases and webhooks' configurations by name, but for the creation of Leases", () => {
-    const named = placementManifests
+    const named = webhookManifests
       .flatMap((object) => object.rules ?? [])
       .filter(({ resources }) => /secrets|leases|webhook/.test(resources.join()));
     expect(named.length).toBeGreaterThan(4);
@@ -224,7 +246,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
 
   it("let no process write another one's fields on nodes, pods or roles", () => {
     for (const name of Object.keys(SOURCES)) {
-      const writes = [...allowed(rulesOf(placementManifests, name))].filter((rule) => !/^(get|list|watch) /.test(rule));
+      const writes = [...allowed(rulesOf(webhookManifests, name))].filter((rule) => !/^(get|list|watch) /.test(rule));
       expect(
         writes.filter((rule) => / (nodes|pods|clusterroles|roles|.*bindings|serviceaccounts)\b/.test(rule)),
       ).toEqual([]);

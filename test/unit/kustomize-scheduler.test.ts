@@ -2,8 +2,16 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
-import { EXTENDER_CERTIFICATE_NAME, EXTENDER_SECRETS } from "../../src/api/placement.ts";
-import { hasKubectl, kustomize, kustomizeWith, type Manifest, manifestsOf, podSpecOf } from "../harness/kustomize.ts";
+import { EXTENDER_CERTIFICATE_NAME, EXTENDER_SECRETS } from "../../src/contracts/names.ts";
+import {
+  hasKubectl,
+  kustomize,
+  kustomizeWith,
+  type Manifest,
+  manifestsOf,
+  type PodSpec,
+  podSpecOf,
+} from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const NAMESPACE = "storage-team";
@@ -68,7 +76,7 @@ describeWithKubectl("the second scheduler", () => {
   });
 
   it("may read its certificate, which is of its group, where its configuration says that it is", () => {
-    const spec = podSpecOf(manifests, "scheduler") as unknown as {
+    const spec = podSpecOf(manifests, "scheduler") as PodSpec & {
       readonly securityContext: { readonly runAsUser: number; readonly fsGroup?: number };
       readonly volumes: readonly { readonly name: string; readonly secret?: object }[];
       readonly containers: readonly {

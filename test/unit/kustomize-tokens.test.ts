@@ -26,6 +26,7 @@ const ASKING = {
   "operator/span-csi-provisioner": "reads claims, and writes PersistentVolumes",
   "operator/span-csi-resizer": "reads claims, and writes their capacity",
   "operator/span-csi-attacher": "reads and writes VolumeAttachments",
+  "policy-ca-publisher/policy-ca-publisher": "writes the CA into the policy webhook's configuration",
   "policy-engine/policy-engine": "writes targets",
   "scheduler/scheduler": "binds pods",
 } as const;
@@ -75,7 +76,9 @@ const render = (directory: string, components: readonly string[] = []) =>
   hasKubectl() ? containersOf(manifestsOf(kustomizeWith(directory, {}, components))) : [];
 
 describeWithKubectl("of all containers that Tidemark installs", () => {
-  const components = ["lvm", "placement", "snapshots", "metrics-authentication"].map((name) => `components/${name}`);
+  const components = ["lvm", "placement", "policy-admission", "snapshots", "metrics-authentication"].map(
+    (name) => `components/${name}`,
+  );
   const all = render("base", components);
 
   it("each is known", () => {

@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import { readConfig as readAgentConfig } from "../../src/agent/config.ts";
-import { LOCAL_DRIVER, RELEASE } from "../../src/api/names.ts";
-import { LOCAL } from "../../src/csi/driver.ts";
+import { LOCAL } from "../../src/contracts/csi/driver.ts";
+import { LOCAL_DRIVER, RELEASE } from "../../src/contracts/names.ts";
 import { readConfig as readOperatorConfig } from "../../src/operator/config.ts";
-import { parseVolumeParameters } from "../../src/operator/csi/volume-parameters.ts";
+import { parseVolumeParameters } from "../../src/operator/csi/requests/volume-parameters.ts";
 import { readConfig as readEngineConfig } from "../../src/policy-engine/config.ts";
 import {
   type Container,
@@ -134,7 +134,7 @@ describeWithKubectl("the minimal overlay", () => {
 
   it.each(PROCESSES)("asks the %s for its health on a port that it serves", (name) => {
     const container = containerOf(name);
-    const { startupProbe, livenessProbe, readinessProbe } = container as unknown as Record<string, { httpGet: object }>;
+    const { startupProbe, livenessProbe, readinessProbe } = container;
     expect(startupProbe?.httpGet).toEqual({ path: "/healthz", port: "metrics" });
     expect(livenessProbe?.httpGet).toEqual({ path: "/healthz", port: "metrics" });
     expect(readinessProbe?.httpGet).toEqual({ path: "/readyz", port: "metrics" });
@@ -160,7 +160,7 @@ describeWithKubectl("the minimal overlay", () => {
     expect(own).toHaveLength(6);
     for (const { volumeMounts } of own) expect(volumeMounts).toEqual([{ name: "run", mountPath: "/run/tidemark" }]);
     expect(volumes).toEqual([{ name: "run", emptyDir: { medium: "Memory", sizeLimit: "1Mi" } }]);
-    expect(securityContext?.["runAsUser" as never]).toBe(65532);
+    expect(securityContext?.["runAsUser"]).toBe(65532);
   });
 
   it("keeps on the node, at the same path, whatever the agent or kubelet find there again", () => {
@@ -188,7 +188,7 @@ describeWithKubectl("the minimal overlay", () => {
   });
 
   it("has a class that our own driver makes volumes of", () => {
-    const storageClass = manifests.find(({ kind }) => kind === "StorageClass") as unknown as {
+    const storageClass = manifests.find(({ kind }) => kind === "StorageClass") as Manifest & {
       provisioner: string;
       parameters: Record<string, string>;
     };

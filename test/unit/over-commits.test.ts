@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
-import type { PersistentVolumeClaim, Pod } from "../../src/kube/resources.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import type { PersistentVolumeClaim, Pod } from "../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../src/contracts/quantities/quantity.ts";
+import { buildClaim } from "../builders/claim.ts";
 import { overCommits } from "../e2e/over-commits.ts";
 
 const ROOM = new Map([
@@ -9,13 +10,8 @@ const ROOM = new Map([
 ]);
 
 function claimOf(name: string, storage?: string): PersistentVolumeClaim {
-  const resources = storage === undefined ? {} : { requests: { storage } };
-  return {
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: { namespace: "apps", name },
-    spec: { accessModes: ["ReadWriteOnce"], resources },
-  };
+  const claim = buildClaim({ name, namespace: "apps", request: storage ?? "" });
+  return storage === undefined ? { ...claim, spec: { ...claim.spec, resources: {} } } : claim;
 }
 
 function podOf(name: string, nodeName: string | undefined, ...claimNames: string[]): Pod {

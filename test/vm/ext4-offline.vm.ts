@@ -5,9 +5,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../src/agent/storage/filesystem/ext4-superblock.ts";
-import { type LvmVolume, StorageError } from "../../src/agent/storage/storage.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { readExt4Bytes } from "../../src/agent/storage/filesystem/superblocks.ts";
+import type { LvmVolume } from "../../src/agent/storage/storage.ts";
+import { StorageError } from "../../src/agent/storage/storage-error.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { type BundleProcess, createBundleProcess } from "../harness/bundle-process.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { isSampled } from "../harness/sample.ts";
@@ -308,12 +309,14 @@ describe("an ext4 in a thin pool", () => {
       mkdirSync(path, { recursive: true });
       sh(`mount ${deviceOf(volume)} ${path}; echo kept >${path}/since; umount ${path}`);
       const { storage, recordDirectory } = await agent();
-      await expect(storage.stage(volume, 0, mountPathOf(volume))).rejects.toThrow(/ShrinkInDoubt.*mounted since/);
-      await expect(storage.finishUnmounted(volume)).rejects.toThrow("ShrinkInDoubt");
+      await expect(storage.stage(volume, 0, mountPathOf(volume))).rejects.toThrow(
+        /ShrinkOutcomeUnknown.*mounted since/,
+      );
+      await expect(storage.finishUnmounted(volume)).rejects.toThrow("ShrinkOutcomeUnknown");
       expect(sh(`mount -o ro ${deviceOf(volume)} ${path}; cat ${path}/since; umount ${path}`)).toBe("kept\n");
       const record = join(recordDirectory, `${volume.volumeID}.unmounted-shrink.json`);
       rmSync(record);
-      await expect(storage.stage(volume, 0, mountPathOf(volume))).rejects.toThrow(/ShrinkInDoubt.*no record/);
+      await expect(storage.stage(volume, 0, mountPathOf(volume))).rejects.toThrow(/ShrinkOutcomeUnknown.*no record/);
       // What a person does who has seen that the filesystem is right.
       const [snapshot = ""] = /before-shrink-\S+/.exec(sh("lvs --noheadings -o lv_name b")) ?? [];
       sh(`lvremove -qq -f b/${snapshot}; lvchange -qq --deltag tidemark.dev/unmounted-shrink b/${volume.volumeID}`);

@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe } from "@jest/globals";
-import { directEffects } from "../../src/process/effects.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { makeLvmVolume, openLvmStorage } from "../integration/storage/lvm-fixture.ts";
 import { takeDown } from "../integration/storage/storage-fixture.ts";
 import { itSurvivesHostileShrinks } from "./hostile/describe-hostile-shrinks.ts";

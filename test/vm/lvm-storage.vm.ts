@@ -4,9 +4,10 @@ import { mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { LvmFilesystems } from "../../src/agent/storage/lvm/lvm-storage.ts";
 import type { LvmVolume } from "../../src/agent/storage/storage.ts";
-import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
-import { directEffects } from "../../src/process/effects.ts";
+import { FS_TYPES } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { directEffects } from "../../src/platform/process/effects/effects.ts";
 import { GRAIN_BYTES } from "../builders/device-class.ts";
 import { describeStorage, type StorageAdapter } from "../integration/storage/describe-storage.ts";
 import { makeLvmVolume, openLvmStorage } from "../integration/storage/lvm-fixture.ts";
@@ -21,6 +22,7 @@ device-classes:
 `;
 
 interface LvmAdapter extends StorageAdapter<LvmVolume> {
+  readonly storage: LvmFilesystems;
   readonly directory: string;
 }
 
@@ -70,7 +72,7 @@ describe("storage on LVM", () => {
       });
       afterEach(() => adapter.cleanUp());
 
-      it.each(FS_TYPES)("of %s, made, grown, let go of, mounted again and removed", async (fsType) => {
+      it.each(FS_TYPES)("of %s, made, grown, released, mounted again and removed", async (fsType) => {
         const { storage } = adapter;
         const volume = makeLvmVolume(fsType, deviceClass);
         const manifest = join(adapter.directory, "manifest");

@@ -14,6 +14,7 @@ set -uo pipefail
 kernel=${VM_KERNEL:-/usr/bin/linux.uml}
 kernel_modules=/usr/lib/uml/modules
 library_path=()
+preloaded=()
 own_flags=()
 if [ -n "${VM_HOME:-}" ]; then
   kernel=$VM_HOME/linux
@@ -43,6 +44,12 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+
+# Debian's kernel ends at its first process on a processor with AMX.
+if [ -z "${VM_HOME:-}" ] && grep -qw amx_tile /proc/cpuinfo; then
+  cc -shared -fPIC -O2 -nostdlib -o "$work/wide-registers.so" "$(dirname "$0")/wide-registers.c" || { echo "run-in-vm: no C compiler (package gcc)" >&2; exit 125; }
+  preloaded=(LD_PRELOAD="$work/wide-registers.so")
+fi
 
 on_core=()
 [ -z "${VM_CORE:-}" ] || on_core=(taskset --cpu-list "$VM_CORE")
@@ -110,7 +117,7 @@ SESSION
 chmod +x "$work/init"
 
 set -m
-"${on_core[@]}" setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "${library_path[@]}" "$kernel" "${own_flags[@]}" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
+"${on_core[@]}" setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "${library_path[@]}" "${preloaded[@]}" "$kernel" "${own_flags[@]}" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
   root=/dev/root rootfstype=hostfs rootflags=/ ro init="$work/init" work="$work" panic=-1 quiet \
   con=null con0=null,fd:5 con1=null,fd:5 ssl=null ssl0=null,fd:3 ssl1=null,fd:4 "${disks[@]}" \
   3>&1 4>&2 5>"$work/console" </dev/null >"$work/kernel" 2>&1 &

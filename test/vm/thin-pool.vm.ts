@@ -4,9 +4,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { FS_TYPES } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { applyLvmClass } from "../harness/lvm-of-stack.ts";
 import { NODE_NAME, type Stack, startStack } from "../harness/stack.ts";
@@ -130,7 +130,7 @@ describe("thin pools under the stack", () => {
       for (let chunk = 0; !isOver(); chunk += CHUNKS_AT_ONCE)
         touchChunks("/dev/chunky/many-chunks", chunk, CHUNKS_AT_ONCE, CHUNK_BYTES);
       await waitForPool(stack, "chunky", "to have 4 MiB of metadata", (pool) => pool.metadataBytes === 4 * MIB);
-      await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolExtended: .* of chunky .* and 4Mi metadata/);
+      await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolExtended: thin pool chunky: .* to \S+ and 4Mi /);
       expect(poolNow("chunky").sizeBytes).toBe(before.sizeBytes);
     },
     LIMIT_MS,
@@ -189,7 +189,7 @@ describe("thin pools under the stack", () => {
         // Told in the order in which it happened: who says this has heard of the deletion.
         const thinPools = [{ deviceClass: "trimmed", extendAt: "1%" }];
         await applyClusterPolicy(stack, "suspended", { suspend: true, thinPools });
-        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^PolicySuspended: .* trimmed /);
+        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^PolicySuspended: thin pool trimmed: /);
         fillOver(256 * MIB);
         await waitFor("the node to tell how full it is", async () =>
           ((await toldOf(stack, "filling"))?.thinPool?.dataPercent ?? 0) >= 100 * EXTEND_AT ? true : undefined,
@@ -212,7 +212,7 @@ describe("thin pools under the stack", () => {
         await reviveAgent();
         diedAt.push(BEFORE_EXTENSION);
         await untilSize(384 * MIB);
-        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolExtended: .* 256Mi data .* to 384Mi data/);
+        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolExtended: .* of 256Mi data .* to 384Mi and /);
         expect(extensions()).toBe(2); // of which the first was never asked for
       },
       LIMIT_MS,
@@ -229,7 +229,7 @@ describe("thin pools under the stack", () => {
         diedAt.push(AFTER_EXTENSION);
         await untilFull("filling", 0);
         fillOver(512 * MIB);
-        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolFull: .* its max is 512Mi/);
+        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolFull: raise thinPools.max of .* \(512Mi\)/);
         await untilFull("filling", 1);
         expect(poolNow("filling").sizeBytes).toBe(512 * MIB);
         expect(extensions()).toBe(1);
@@ -246,7 +246,12 @@ describe("thin pools under the stack", () => {
         await untilSize(wholeBytes);
         await untilFull("filling", 0);
         fillOver(wholeBytes);
-        await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolFull: .* its volume group has 0 B left/);
+        await waitForEvent(
+          stack,
+          "NodeStorage",
+          NODE_NAME,
+          /^ThinPoolFull: add a disk to the volume group, .* \(0 B are left/,
+        );
         await untilFull("filling", 1);
         sh(`vgextend -qq filling ${DISKS.more}`);
         await waitForPool(stack, "filling", "to grow again", (pool) => pool.sizeBytes > wholeBytes);
@@ -292,7 +297,7 @@ describe("thin pools under the stack", () => {
       const given = await metricOf(stack, "tidemark_filesystem_trimmed_bytes_total");
       expect(given).toBeGreaterThan(0.9 * heldBytes);
       const grown = (await eventsOn(stack, "NodeStorage", NODE_NAME)).filter((one) =>
-        /^ThinPoolExtended: .* of trimmed /.test(one),
+        /^ThinPoolExtended: thin pool trimmed: /.test(one),
       );
       expect(grown).toEqual([]);
     },

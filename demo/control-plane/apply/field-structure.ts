@@ -54,7 +54,7 @@ function listParts(schema: Schema | undefined, list: readonly unknown[]): Part[]
 }
 
 function itemElement(item: unknown, keys: readonly string[], schema: Schema | undefined): string {
-  if (!isJsonObject(item)) throw new FieldStructureError("an item of a keyed list is no object");
+  if (!isJsonObject(item)) throw new FieldStructureError("an item of a keyed list is not an object");
   const identity: JsonObject = {};
   for (const key of keys) {
     const value = item[key] ?? schema?.properties?.[key]?.default;

@@ -79,7 +79,7 @@ function fieldOf(value: unknown, name: string): unknown {
 }
 
 function listIndex(part: string): number {
-  if (!/^(0|[1-9]\d*)$/.test(part)) throw refused(`"${part}" is no index of a list`);
+  if (!/^(0|[1-9]\d*)$/.test(part)) throw refused(`"${part}" is not an index of a list`);
   return Number(part);
 }
 

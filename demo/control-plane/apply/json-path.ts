@@ -44,7 +44,7 @@ function nextStep(rest: string, source: string): [Step, number] {
   if (quoted) return [{ kind: "field", name: quoted[1] ?? quoted[2] ?? "" }, quoted[0].length];
   const field = FIELD.exec(rest);
   if (field) return [{ kind: "field", name: (field[1] ?? "").replace(/\\(.)/g, "$1") }, field[0].length];
-  throw new JsonPathError(`"${source}" has "${rest}", which is no field, index, [*] or [?(@.field=="value")]`);
+  throw new JsonPathError(`"${source}" has "${rest}", which is not a field, index, [*] or [?(@.field=="value")]`);
 }
 
 function filterStep(match: RegExpExecArray): Step {

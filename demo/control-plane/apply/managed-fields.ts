@@ -37,7 +37,7 @@ export function writerKey(writer: Writer): string {
   return JSON.stringify([writer.manager, writer.operation, writer.apiVersion, writer.subresource]);
 }
 
-// Fields that nobody owns: they identify the object, or the server alone writes them.
+// Fields without an owner: they identify the object, or the server alone writes them.
 const UNOWNED_METADATA = [
   "name",
   "namespace",
@@ -53,7 +53,7 @@ for (const field of ["apiVersion", "kind", "metadata"]) unowned.insert([`f:${fie
 for (const field of UNOWNED_METADATA) unowned.insert(["f:metadata", `f:${field}`]);
 const UNOWNED: FieldSet = unowned.build();
 
-/** A set without the fields that nobody owns. */
+/** A set without those fields. */
 export function ownable(set: FieldSet): FieldSet {
   return differenceOfSets(set, UNOWNED);
 }
@@ -96,7 +96,7 @@ export function withoutManagedFields(object: JsonObject): JsonObject {
   return { ...object, metadata };
 }
 
-/** Ownership after an ordinary write: the writer takes what it changed or added, and what is gone is nobody's. */
+/** Ownership after an ordinary write: the writer takes what it changed or added, and what is gone has no owner. */
 export function ownershipsAfterUpdate(
   schema: Schema,
   ownerships: Ownerships,

@@ -1,5 +1,5 @@
-// Server-side apply: a configuration states the fields that its manager wants to own. They are merged into the object;
-// fields that the manager stated before and nobody else owns are removed; fields of others are a conflict unless forced.
+// Server-side apply: a configuration states the fields that its manager wants to own. They are merged into the object. Fields that only
+// this manager stated before are removed; fields of others are a conflict unless forced.
 import { ApiError, type StatusCause } from "../http/api-error.ts";
 import type { Schema } from "../schema/schema.ts";
 import type { JsonObject } from "../store/json.ts";

@@ -1,4 +1,4 @@
-// Who may ask the embedded control plane: whoever has the token of this start, over TLS, as kube-apiserver does it. Other users of this
+// Who may ask the embedded control plane: holders of the token of this start, over TLS, as kube-apiserver does it. Other users of this
 // machine reach loopback, too, and are refused.
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";

@@ -1,6 +1,7 @@
 // What the API answers when it says no: metav1.Status with the codes, reasons and wording that Kubernetes clients act on.
 
 import { type ResourceKind, resourceName } from "../kinds/resource-kind.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import type { JsonObject } from "../store/json.ts";
 
 export interface StatusCause {
@@ -121,13 +122,6 @@ export function methodNotAllowed(): ApiError {
 export function unsupportedMediaType(given: string, accepted: readonly string[]): ApiError {
   const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(", ")} (got "${given}")`;
   return new ApiError(415, "UnsupportedMediaType", message);
-}
-
-/** One invalid field, worded as field.Error of the API machinery: reason, then what it says after the path. */
-export interface FieldError {
-  readonly field: string;
-  readonly reason: string;
-  readonly message: string;
 }
 
 /** 422: all the object's invalid fields at once. */

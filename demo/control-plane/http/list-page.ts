@@ -87,7 +87,7 @@ function continuedPosition(store: ObjectStore, request: ListRequest): Position {
   return position;
 }
 
-/** A resourceVersion parameter as a number, 0 when absent; throws 400 when it is none. */
+/** A resourceVersion parameter as a number, 0 when absent; throws 400 for any other text. */
 export function parseVersion(text: string): number {
   if (text === "") return 0;
   const version = Number(text);
@@ -115,5 +115,5 @@ function decodeToken(token: string): Position {
   } catch {
     // Falls through to the one answer for every unreadable token.
   }
-  throw badRequest("continue key is not valid: it is no token that this server gave out");
+  throw badRequest("continue key is not valid: this server did not issue it");
 }

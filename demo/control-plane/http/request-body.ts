@@ -25,7 +25,7 @@ function bodyTooLarge(): ApiError {
   return new ApiError(413, "RequestEntityTooLarge", message);
 }
 
-/** The object in a body of JSON or YAML; null is an empty one. Throws 400 when it is no object, 415 for another media type. */
+/** The object in a body of JSON or YAML; null is an empty one. Throws 400 when it is not an object, 415 for another media type. */
 export function decodeObject(body: string, contentType: string | undefined): JsonObject {
   const type = bareMediaType(contentType);
   if (type === "" || type === JSON_TYPE) return objectOf(() => (JSON.parse(body) as unknown) ?? {});
@@ -47,6 +47,6 @@ function objectOf(parse: () => unknown): JsonObject {
   } catch (error) {
     throw badRequest(`the body cannot be decoded: ${(error as Error).message}`);
   }
-  if (!isJsonObject(value)) throw badRequest("the body cannot be decoded: it is no object");
+  if (!isJsonObject(value)) throw badRequest("the body cannot be decoded: it is not an object");
   return value;
 }

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { Logger } from "../../../src/process/log.ts";
+import type { Logger } from "../../../src/platform/process/log.ts";
 import { builtInKind } from "../kinds/built-in-kinds.ts";
 import { serveDefinitions } from "../kinds/definitions.ts";
 import { KindRegistry } from "../kinds/kind-registry.ts";

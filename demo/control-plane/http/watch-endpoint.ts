@@ -19,7 +19,7 @@ const DEFAULT_TIMEOUT_SECONDS = 1800;
 
 type EventType = "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR";
 
-/** Answers with a watch; it ends at its timeout, with the client, or when the kind is not served any more. */
+/** Answers with a watch; it ends at its timeout, with the client, or when the kind is no longer served. */
 export function watchObjects(request: ApiRequest, store: ObjectStore): void {
   const { query, kind, incoming, response } = request;
   const selection = listRequestOf(request);

@@ -70,7 +70,7 @@ function parsePatch(body: string): unknown {
   try {
     return JSON.parse(body) as unknown;
   } catch (error) {
-    throw badRequest(`the patch is no JSON: ${(error as Error).message}`);
+    throw badRequest(`the patch is not JSON: ${(error as Error).message}`);
   }
 }
 

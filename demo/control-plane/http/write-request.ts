@@ -1,4 +1,4 @@
-// What a write says about itself, beside the object: where it goes, who writes, how strictly it is read.
+// What a write says about itself, in addition to the object: where it goes, who writes, how strictly it is read.
 import type { ResourceKind } from "../kinds/resource-kind.ts";
 import type { ObjectAddress } from "../store/stored-object.ts";
 

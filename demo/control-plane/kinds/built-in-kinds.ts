@@ -103,6 +103,13 @@ const DESCRIPTIONS: readonly Description[] = [
     generation: true,
   },
   {
+    group: "admissionregistration.k8s.io",
+    kind: "ValidatingWebhookConfiguration",
+    plural: "validatingwebhookconfigurations",
+    scope: "Cluster",
+    generation: true,
+  },
+  {
     group: "apiextensions.k8s.io",
     kind: "CustomResourceDefinition",
     plural: "customresourcedefinitions",
@@ -138,6 +145,6 @@ export const BUILT_IN_KINDS: readonly ResourceKind[] = DESCRIPTIONS.map((descrip
 /** The kind of this name in the core or a built-in group; it is there by construction. */
 export function builtInKind(name: string): ResourceKind {
   const kind = BUILT_IN_KINDS.find((each) => each.kind === name);
-  if (kind === undefined) throw new Error(`${name} is no built-in kind`);
+  if (kind === undefined) throw new Error(`${name} is not a built-in kind`);
   return kind;
 }

@@ -1,7 +1,7 @@
 // What kube-apiserver asks of a claim beyond the schema, and how it reads the two fields that name what a volume is copied from. Whether a
 // class lets a claim grow is asked by claim-resize.ts: that needs the class.
-import { readQuantity } from "../../../src/units/quantity.ts";
-import type { FieldError } from "../http/api-error.ts";
+import { readQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { forbiddenField, invalidValue, required } from "../schema/field-errors.ts";
 import { asJsonObject, equalJson, type JsonObject } from "../store/json.ts";
 import { accessModeErrors } from "./volume-rules.ts";

@@ -2,8 +2,8 @@
 // never converted here.
 
 import { JsonPathError, parseJsonPath } from "../apply/json-path.ts";
-import type { FieldError } from "../http/api-error.ts";
 import { type CellType, type PrinterColumn, pathCell } from "../lists/printer-column.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { objectMetaSchema } from "../schema/object-meta-schema.ts";
 import { type Schema, text } from "../schema/schema.ts";
 import { compiledPattern } from "../schema/schema-validation.ts";

@@ -1,5 +1,5 @@
 // What holds for single built-in kinds beyond their schema: fields that the server itself fills in, and further checks.
-import type { FieldError } from "../http/api-error.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { changedErrors } from "../schema/field-errors.ts";
 import { asJsonObject, type JsonObject } from "../store/json.ts";
 import { claimErrors, completeClaim } from "./claim-rules.ts";

@@ -1,6 +1,6 @@
 // What kube-apiserver asks of a pod, as far as it could surprise who was tried on the embedded control plane alone: containers that could be
 // started, and a specification that stays as it is. A pod is put on a node by its binding, which is not served here.
-import type { FieldError } from "../http/api-error.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { forbiddenField, required } from "../schema/field-errors.ts";
 import { asJsonObject, equalJson, type JsonObject } from "../store/json.ts";
 

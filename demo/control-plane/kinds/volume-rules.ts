@@ -1,5 +1,5 @@
 // What kube-apiserver asks of volumes, their classes and their attachments beyond the schema: what must be there, and what never changes.
-import type { FieldError } from "../http/api-error.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { changedErrors, forbiddenField, invalidValue, required, unsupported } from "../schema/field-errors.ts";
 import { asJsonObject, equalJson, type JsonObject } from "../store/json.ts";
 

@@ -1,4 +1,4 @@
-// How long ago, as kubectl writes it: two units at most, coarser with age. For people only.
+// An age as kubectl writes it: two units at most, coarser with age. For people only.
 
 const SECOND_MS = 1000;
 const MINUTE_SECONDS = 60;
@@ -6,7 +6,7 @@ const HOUR_SECONDS = 60 * MINUTE_SECONDS;
 const DAY_SECONDS = 24 * HOUR_SECONDS;
 const YEAR_SECONDS = 365 * DAY_SECONDS;
 
-/** "45s", "3m20s", "5h", "12d", "2y30d"; "<unknown>" for what is no timestamp. */
+/** "45s", "3m20s", "5h", "12d", "2y30d"; "<unknown>" for what is not a timestamp. */
 export function formatAge(timestamp: string, nowMs: number): string {
   const atMs = Date.parse(timestamp);
   if (Number.isNaN(atMs)) return "<unknown>";

@@ -5,7 +5,7 @@ import type { JsonObject } from "../store/json.ts";
 import type { StoredObject } from "../store/stored-object.ts";
 import { displayName } from "./built-in-columns.ts";
 
-/** What of the object each row carries beside its cells. */
+/** What of the object each row carries in addition to its cells. */
 export type IncludeObject = "None" | "Metadata" | "Object";
 
 const TABLE = { kind: "Table", apiVersion: "meta.k8s.io/v1" } as const;

@@ -1,10 +1,18 @@
-// Schemas of the built-in kinds, as far as Tidemark and kubectl read and write them. A part that no one here looks into
-// (a pod's specification, foreign volume sources) is kept as it is given.
+// Schemas of the built-in kinds, as far as Tidemark and kubectl read and write them. A part that no one here looks into (a pod's
+// specification, foreign volume sources) stays as it is given.
 import { customResourceDefinitionSchema } from "./definition-schema.ts";
 import { objectMetaSchema } from "./object-meta-schema.ts";
 import {
+  accessModes,
+  conditions,
+  labelSelector,
+  localReference,
+  nodeSelector,
+  objectReference,
+  secretReference,
+} from "./part-schemas.ts";
+import {
   anything,
-  atomic,
   atomicList,
   fields,
   flag,
@@ -18,41 +26,6 @@ import {
   text,
   time,
 } from "./schema.ts";
-
-const objectReference = atomic(
-  fields({
-    apiVersion: text,
-    kind: text,
-    namespace: text,
-    name: text,
-    uid: text,
-    resourceVersion: text,
-    fieldPath: text,
-  }),
-);
-const localReference = atomic(fields({ apiGroup: text, kind: text, name: text, namespace: text }, ["kind", "name"]));
-const secretReference = atomic(fields({ name: text, namespace: text }));
-const selectorTerm = fields({ key: text, operator: text, values: atomicList(text) }, ["key", "operator"]);
-const labelSelector = atomic(fields({ matchLabels: stringMap, matchExpressions: atomicList(selectorTerm) }));
-const condition = fields(
-  {
-    type: text,
-    status: text,
-    reason: text,
-    message: text,
-    lastTransitionTime: { ...time, nullable: true },
-    lastProbeTime: { ...time, nullable: true },
-    lastHeartbeatTime: { ...time, nullable: true },
-    observedGeneration: integer,
-  },
-  ["type", "status"],
-);
-const conditions = keyedList(condition, "type");
-const accessModes = atomicList(text);
-const nodeSelectorTerm = atomic(
-  fields({ matchExpressions: atomicList(selectorTerm), matchFields: atomicList(selectorTerm) }),
-);
-const nodeSelector = atomic(fields({ nodeSelectorTerms: atomicList(nodeSelectorTerm) }, ["nodeSelectorTerms"]));
 
 const csiVolumeSource = fields(
   {
@@ -197,23 +170,23 @@ const webhookClientConfig = fields({
   ]),
   caBundle: text,
 });
-const mutatingWebhook = fields(
-  {
-    name: text,
-    clientConfig: webhookClientConfig,
-    rules: atomicList(anything),
-    failurePolicy: { ...text, enum: ["Ignore", "Fail"], default: "Fail" },
-    matchPolicy: { ...text, enum: ["Exact", "Equivalent"], default: "Equivalent" },
-    namespaceSelector: { ...labelSelector, default: {} },
-    objectSelector: { ...labelSelector, default: {} },
-    sideEffects: { ...text, enum: ["None", "NoneOnDryRun"] },
-    timeoutSeconds: { ...integer, default: 10 },
-    admissionReviewVersions: atomicList(text),
-    reinvocationPolicy: { ...text, enum: ["Never", "IfNeeded"], default: "Never" },
-    matchConditions: keyedList(fields({ name: text, expression: text }, ["name", "expression"]), "name"),
-  },
-  ["name", "clientConfig", "sideEffects", "admissionReviewVersions"],
-);
+const webhookFields = {
+  name: text,
+  clientConfig: webhookClientConfig,
+  rules: atomicList(anything),
+  failurePolicy: { ...text, enum: ["Ignore", "Fail"], default: "Fail" },
+  matchPolicy: { ...text, enum: ["Exact", "Equivalent"], default: "Equivalent" },
+  namespaceSelector: { ...labelSelector, default: {} },
+  objectSelector: { ...labelSelector, default: {} },
+  sideEffects: { ...text, enum: ["None", "NoneOnDryRun"] },
+  timeoutSeconds: { ...integer, default: 10 },
+  admissionReviewVersions: atomicList(text),
+  matchConditions: keyedList(fields({ name: text, expression: text }, ["name", "expression"]), "name"),
+};
+const requiredOfWebhooks = ["name", "clientConfig", "sideEffects", "admissionReviewVersions"];
+const reinvocationPolicy = { ...text, enum: ["Never", "IfNeeded"], default: "Never" };
+const mutatingWebhook = fields({ ...webhookFields, reinvocationPolicy }, requiredOfWebhooks);
+const validatingWebhook = fields(webhookFields, requiredOfWebhooks);
 
 interface Body {
   readonly description: string;
@@ -281,7 +254,7 @@ const BODIES: Readonly<Record<string, Body>> = {
     required: ["provisioner"],
   },
   CSIDriver: {
-    description: "CSIDriver tells what a CSI driver needs of Kubernetes.",
+    description: "CSIDriver says what a CSI driver needs from Kubernetes.",
     properties: { spec: csiDriverSpec },
     required: ["spec"],
   },
@@ -310,6 +283,10 @@ const BODIES: Readonly<Record<string, Body>> = {
     description: "MutatingWebhookConfiguration names webhooks that change objects before they are stored.",
     properties: { webhooks: keyedList(mutatingWebhook, "name") },
   },
+  ValidatingWebhookConfiguration: {
+    description: "ValidatingWebhookConfiguration names webhooks that may refuse objects before they are stored.",
+    properties: { webhooks: keyedList(validatingWebhook, "name") },
+  },
   CustomResourceDefinition: customResourceDefinitionSchema,
 };
 
@@ -321,7 +298,7 @@ export function builtInSchema(kind: string): Schema {
   return { ...objectSchema(properties, required), description };
 }
 
-/** A schema with apiVersion, kind and metadata beside the kind's own fields. */
+/** A schema with apiVersion, kind and metadata in addition to the kind's own fields. */
 export function objectSchema(properties: Record<string, Schema>, required: string[] = []): Schema {
   return fields({ apiVersion: text, kind: text, metadata: objectMetaSchema, ...properties }, required);
 }

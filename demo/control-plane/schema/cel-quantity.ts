@@ -1,5 +1,5 @@
 // Kubernetes' CEL library of quantities, as far as our rules need it: quantity(), isQuantity(), and comparisons. The grammar and
-// the arithmetic are those of k8s.io/apimachinery/pkg/api/resource; a size in our own sense is src/units' matter.
+// the arithmetic are those of k8s.io/apimachinery/pkg/api/resource; a size in our own sense is src/contracts/quantities' matter.
 import type { Environment } from "@marcbachmann/cel-js";
 
 const PATTERN = /^([+-]?)(\d+\.?\d*|\.\d+)(?:([KMGTPE])i|([numkMGTPE])|[eE]([+-]?\d{1,3}))?$/;
@@ -37,7 +37,7 @@ function compare(a: Quantity, b: Quantity): bigint {
 
 function quantityOf(text: string): Quantity {
   const nano = parseNano(text);
-  if (nano === undefined) throw new Error(`quantity: ${JSON.stringify(text)} is none, such as 500m, 1.5 or 10Gi`);
+  if (nano === undefined) throw new Error(`quantity: ${JSON.stringify(text)} is not one, such as 500m, 1.5 or 10Gi`);
   return new Quantity(nano);
 }
 

@@ -14,7 +14,7 @@ const version = fields(
     storage: flag,
     deprecated: flag,
     deprecationWarning: text,
-    // Kept as given: nested schemas are checked as a whole when the kind is added.
+    // As given: nested schemas are checked as a whole when the kind is added.
     schema: fields({ openAPIV3Schema: anything }),
     subresources: fields({ status: anything, scale: anything }),
     additionalPrinterColumns: atomicList(column),

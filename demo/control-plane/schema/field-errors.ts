@@ -1,6 +1,12 @@
 // Errors of single fields, worded as kube-apiserver words them.
-import type { FieldError } from "../http/api-error.ts";
 import { equalJson } from "../store/json.ts";
+
+/** One invalid field, worded as field.Error of the API machinery: reason, then what it says after the path. */
+export interface FieldError {
+  readonly field: string;
+  readonly reason: string;
+  readonly message: string;
+}
 
 export function required(field: string, detail = ""): FieldError {
   return {

@@ -1,8 +1,8 @@
 // Checks a value against a structural schema and says what is wrong in the words of kube-apiserver. CEL rules are checked
 // in validation-rules.ts.
 import { RE2JS } from "re2js";
-import type { FieldError } from "../http/api-error.ts";
 import { canonicalJson, equalJson, isJsonObject, type JsonObject } from "../store/json.ts";
+import type { FieldError } from "./field-errors.ts";
 import type { Schema } from "./schema.ts";
 
 /** Everything that is wrong with a value; nothing is changed. */
@@ -86,10 +86,10 @@ function stringErrors(schema: Schema, value: string, path: string): FieldError[]
 }
 
 const patterns = new Map<string, RE2JS>();
-/** Patterns kept compiled; over it the cache starts anew. */
+/** Compiled patterns that are cached; above this number the cache starts empty. */
 const PATTERNS_KEPT = 1000;
 
-/** Patterns are RE2, as in kube-apiserver. Throws when the pattern is none. */
+/** Patterns are RE2, as in kube-apiserver. Throws for any other pattern. */
 export function compiledPattern(pattern: string): RE2JS {
   let compiled = patterns.get(pattern);
   if (compiled === undefined) {

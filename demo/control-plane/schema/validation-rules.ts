@@ -2,9 +2,9 @@
 // that cannot be compiled or evaluated here is an error then, never skipped.
 import { type ASTNode, Environment } from "@marcbachmann/cel-js";
 import { fieldSchema, partsByElement } from "../apply/field-structure.ts";
-import type { FieldError } from "../http/api-error.ts";
 import { isJsonObject } from "../store/json.ts";
 import { registerQuantities } from "./cel-quantity.ts";
+import type { FieldError } from "./field-errors.ts";
 import type { Schema, ValidationRule } from "./schema.ts";
 
 /** Characters of one rule. */

@@ -1,10 +1,11 @@
 // Makes the stored form of an object that is replaced or patched: what the server owns stays, a write through one path
 // (the object, its status) leaves the other part alone, and the generation counts changes of the specification.
 import type { ApiError } from "../http/api-error.ts";
-import { badRequest, conflict, type FieldError, invalid, modifiedConflict } from "../http/api-error.ts";
+import { badRequest, conflict, invalid, modifiedConflict } from "../http/api-error.ts";
 import type { WriteRequest } from "../http/write-request.ts";
 import { kindRules } from "../kinds/kind-rules.ts";
 import type { ResourceKind } from "../kinds/resource-kind.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { invalidValue } from "../schema/field-errors.ts";
 import { asJsonObject, equalJson, type JsonObject } from "./json.ts";
 import { setNamespace } from "./new-object.ts";

@@ -1,5 +1,5 @@
-// Owner references: dependents go when their last owner is gone, before it with foreground deletion, and stay with orphan
-// deletion. Follows the store's changes through an index, in the background; a write waits for none of it.
+// Owner references: dependents go when their last owner is gone, before it with foreground deletion, and stay with orphan deletion. Follows
+// the store's changes through an index, in the background; no write waits for it.
 
 import type { KindRegistry } from "../kinds/kind-registry.ts";
 import type { ResourceKind } from "../kinds/resource-kind.ts";
@@ -9,7 +9,7 @@ import type { ObjectStore } from "./store.ts";
 import { addressOf, type ObjectAddress, type StoredObject, type StoredOwnerReference } from "./stored-object.ts";
 import type { Change } from "./watch-history.ts";
 
-/** Objects looked at before other work of the process gets its turn. */
+/** Objects checked before other work of the process gets its turn. */
 const BATCH_OBJECTS = 100;
 
 interface Entry {

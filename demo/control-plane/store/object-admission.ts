@@ -1,9 +1,10 @@
 // What every written object goes through, new or changed: it is read by the schema, defaulted, completed, and validated.
 import type { ApiError } from "../http/api-error.ts";
-import { badRequest, type FieldError, invalid, unknownFields } from "../http/api-error.ts";
+import { badRequest, invalid, unknownFields } from "../http/api-error.ts";
 import type { WriteRequest } from "../http/write-request.ts";
 import { kindRules } from "../kinds/kind-rules.ts";
 import { apiVersionOf, type ResourceKind } from "../kinds/resource-kind.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { applyDefaults } from "../schema/schema-defaulting.ts";
 import { pruneUnknownFields } from "../schema/schema-pruning.ts";
 import { validateSchema } from "../schema/schema-validation.ts";

@@ -1,5 +1,5 @@
 // What names, labels and annotations may look like, with the messages of the API machinery.
-import type { FieldError } from "../http/api-error.ts";
+import type { FieldError } from "../schema/field-errors.ts";
 import { asJsonObject, type JsonObject } from "./json.ts";
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

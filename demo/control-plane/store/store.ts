@@ -24,8 +24,8 @@ export class ObjectStore {
   #version: number;
 
   /**
-   * @param firstVersion where resourceVersions start. A control plane that starts anew must start above every version it
-   * ever gave out, so that a client's old one is answered with 410 and not mistaken for a present one.
+   * @param firstVersion where resourceVersions start. A restarted control plane must start above every version it ever gave out, so that a
+   * client's old one is answered with 410 and not mistaken for a present one.
    */
   constructor(firstVersion: number) {
     this.#version = firstVersion;
@@ -58,7 +58,7 @@ export class ObjectStore {
     return this.#collection(kind).history;
   }
 
-  /** Stores an object under the next resourceVersion, which it writes into it, and tells the listeners. */
+  /** Stores an object under the next resourceVersion, which it writes into it, and calls the listeners. */
   put(kind: ResourceKind, address: ObjectAddress, object: StoredObject): StoredObject {
     const collection = this.#collection(kind);
     const objects = namespaceObjects(collection, address.namespace);
@@ -93,7 +93,7 @@ export class ObjectStore {
     return () => subscriptions.delete(subscription);
   }
 
-  /** Forgets a kind that is not served any more, its history too. Its objects are gone before. */
+  /** Forgets a kind that is no longer served, its history too. Its objects are gone before. */
   forget(kind: ResourceKind): void {
     const { subscriptions } = this.#collection(kind);
     this.#collections.delete(collectionKey(kind));

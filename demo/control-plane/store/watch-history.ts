@@ -10,7 +10,7 @@ export interface Change {
   readonly previous: StoredObject | undefined;
 }
 
-/** Changes kept per kind. */
+/** Changes stored per kind. */
 export const HISTORY_CHANGES = 4096;
 
 export class WatchHistory {

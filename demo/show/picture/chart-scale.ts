@@ -1,5 +1,5 @@
 // Round numbers for axes. Pure.
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 
 const BYTE_STEPS = [128 * MIB, 256 * MIB, 512 * MIB, GIB, 2 * GIB, 4 * GIB, 8 * GIB];
 const SECOND_STEPS = [5, 10, 15, 30, 60, 120];

@@ -1,7 +1,7 @@
-// The picture of a run as SVG: use as an area, size as a line over it, the unmanaged filesystem's end, each change numbered and
-// told below. Pure. It carries its own light and dark colours, so that it can stand in a README.
-import { formatBytes, GIB } from "../../../src/units/quantity.ts";
-import { formatPercent } from "../../../src/units/ratio.ts";
+// The picture of a run as SVG: use as an area, size as a line over it, the unmanaged filesystem's end, each change numbered and described
+// below. Pure. It carries its own light and dark colours, so that it can stand in a README.
+import { formatBytes, GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { formatPercent } from "../../../src/contracts/quantities/ratio.ts";
 import { changesOf, type EndedOperation, type RunLog, type SpacePoint, usedBytes } from "../run/run-log.ts";
 import type { DemoSummary } from "../views/summary.ts";
 import { byteTicks, secondTicks } from "./chart-scale.ts";
@@ -14,7 +14,7 @@ const PLOT = { left: 84, right: 1172, top: 164, bottom: 484 } as const;
 const LEGEND_TOP = 548;
 const LEGEND_ROW = 22;
 const LEGEND_COLUMNS = 2;
-/** More changes than this are not told below; they are in the summary. */
+/** More changes than this are not described below; they are in the summary. */
 const LEGEND_ROWS_LIMIT = 12;
 const POINTS_DRAWN_LIMIT = 1000;
 
@@ -74,7 +74,7 @@ function heading(summary: DemoSummary): string[] {
   const verified = `${summary.filesVerified} files verified, ${summary.corruptFiles} corrupt, ${summary.writerErrors} write errors`;
   const average = formatPercent(Math.round((summary.averageCapacityBytes / summary.nominalBytes) * 100) / 100);
   return [
-    textElement({ class: "title", x: 32, y: 46 }, "One filesystem under Tidemark, and one that nobody manages"),
+    textElement({ class: "title", x: 32, y: 46 }, "One filesystem under Tidemark, and one without it"),
     textElement(
       { class: "subtitle", x: 32, y: 72 },
       `${summary.storage} ${summary.fsType}, a claim of ${formatBytes(summary.nominalBytes)} that averaged ${formatBytes(summary.averageCapacityBytes)} (${average}) · ${verified}`,

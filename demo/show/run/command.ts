@@ -1,7 +1,7 @@
 // The system programs that the demo runs for its own, unmanaged filesystem and for cleaning up. Every other command of a run
 // is the agent's.
-import { CommandError, type CommandPort } from "../../../src/process/command-port.ts";
-import type { EffectPoint } from "../../../src/process/effects.ts";
+import { CommandError, type CommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import type { EffectPoint } from "../../../src/platform/process/effects/effects.ts";
 
 const TIME_LIMIT_MS = 30_000;
 

@@ -1,5 +1,5 @@
-// A port on loopback for a process that is started later, and perhaps more than once on it. It lies below those that the kernel
-// hands out by itself (to connections, and to whoever listens on port 0), so that nobody is given it while the process is down.
+// A port on loopback for a process that starts later, and perhaps more than once. It lies below those that the kernel hands out by itself
+// (to connections, and to listeners on port 0), so that no other process gets it while this one is down.
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -8,7 +8,7 @@ const LOWEST_PORT = 10_000;
 const ATTEMPTS_LIMIT = 100;
 const given = new Set<number>();
 
-/** Nobody listens on it now, and this process has not been given it before. */
+/** It has no listener now, and this process has not been given it before. */
 export async function freePort(): Promise<number> {
   const beyond = firstPortOfKernel();
   for (let attempt = 0; attempt < ATTEMPTS_LIMIT; attempt += 1) {

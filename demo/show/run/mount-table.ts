@@ -1,4 +1,4 @@
-// What of a directory is mounted, and what backs loop devices: read from the kernel, so that it is true whoever made it.
+// What of a directory is mounted, and what backs loop devices: read from the kernel, so that it holds for any program that made it.
 import { readdirSync, readFileSync } from "node:fs";
 
 /** Mount points at or under the directory, the last mounted first: the order in which they can be unmounted. */

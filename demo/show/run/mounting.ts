@@ -1,7 +1,6 @@
-// Waiting until the claim's volume is mounted where its pod would see it, or is no longer; looked up where it can be seen, not
-// in what anybody says.
+// Waiting until the claim's volume is mounted where its pod would see it, or is no longer: read from the kernel, not from a report.
 import { existsSync, realpathSync } from "node:fs";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
 import { type DemoVolume, findVolume } from "../script/demo-claim.ts";
 import { until } from "../script/stage.ts";
 import { capacityFileOf } from "../writers/simulated-room.ts";

@@ -1,16 +1,16 @@
-// Watches the claim's Filesystem and FilesystemLayout, and writes into the log what was decided and what became of it. What it
-// tells is what the objects say, in their own words.
-import { FILESYSTEMS, type Filesystem, type ScalingStatus } from "../../../src/api/filesystem.ts";
+// Watches the claim's Filesystem and FilesystemLayout, and writes into the log what was decided and what became of it, in the objects' own
+// words.
+import { FILESYSTEMS, type Filesystem, type ScalingStatus } from "../../../src/contracts/kinds/filesystem.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
   type LastOperation,
   type Operation,
-} from "../../../src/api/filesystem-layout.ts";
-import { createReflector } from "../../../src/kube/cache/reflector.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
-import type { Logger } from "../../../src/process/log.ts";
-import { formatBytes, parseQuantity } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { formatBytes, parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import { createReflector } from "../../../src/platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
+import type { Logger } from "../../../src/platform/process/log.ts";
 import { CLAIM } from "../script/demo-claim.ts";
 import type { RunClock } from "./run-clock.ts";
 import { changesOf, type Decision, type EndedOperation, type RunLog } from "./run-log.ts";
@@ -54,7 +54,7 @@ export async function startObserver(
   };
 }
 
-/** What was told last, so that each thing is told once. */
+/** The last entries of the log, so that each thing is logged once. */
 interface Seen {
   scaling: string | undefined;
   decidedAt: string | undefined;
@@ -62,12 +62,7 @@ interface Seen {
 }
 
 function hearFilesystem({ spec, status }: Filesystem, seen: Seen, runLog: RunLog, clock: RunClock): void {
-  const scaling = status?.scaling;
-  if (scaling === undefined) return;
-  const decision =
-    scaling.plan === "hold"
-      ? heldDecision(scaling, status?.capacity, seen)
-      : changeDecision(scaling, spec.target, seen);
+  const decision = changeDecision(spec.target, seen) ?? heldDecision(status, seen);
   if (decision === undefined || repeats(decision, runLog.decisions.at(-1))) return;
   const atMs = clock.nowMs();
   runLog.decisions.push({ ...decision, atMs });
@@ -84,25 +79,23 @@ function repeats({ plan, reason, fromBytes, toBytes }: Undated, last: Decision |
 
 type Undated = Omit<Decision, "atMs">;
 
-/** A hold is told when its reason is another one. */
-function heldDecision(scaling: ScalingStatus, capacity: string | undefined, seen: Seen): Undated | undefined {
-  if (seen.scaling === scaling.reason) return undefined;
+/** A hold is logged when its reason is another one. */
+function heldDecision(status: Filesystem["status"], seen: Seen): Undated | undefined {
+  const { scaling, capacity } = status ?? {};
+  if (scaling?.plan !== "hold" || seen.scaling === scaling.reason) return undefined;
   seen.scaling = scaling.reason;
   const capacityBytes = capacity === undefined ? 0 : parseQuantity(capacity);
   return { ...wordsOf(scaling), plan: "hold", fromBytes: capacityBytes, toBytes: capacityBytes };
 }
 
-/** The target is written before the status that explains it: both together are one decision. */
-function changeDecision(scaling: ScalingStatus, target: Filesystem["spec"]["target"], seen: Seen): Undated | undefined {
-  if (target === undefined || target.decidedAt === seen.decidedAt || target.size !== scaling.target) return undefined;
+/** A target says why. One that takes the place of another has no reason of its own. */
+function changeDecision(target: Filesystem["spec"]["target"], seen: Seen): Undated | undefined {
+  if (target === undefined || target.decidedAt === seen.decidedAt) return undefined;
   seen.decidedAt = target.decidedAt;
-  seen.scaling = undefined;
-  return {
-    ...wordsOf(scaling),
-    plan: scaling.plan,
-    fromBytes: parseQuantity(target.from),
-    toBytes: parseQuantity(target.size),
-  };
+  const { rule, reason, message } = target;
+  if (reason === undefined || message === undefined) return undefined;
+  const [fromBytes, toBytes] = [parseQuantity(target.from), parseQuantity(target.size)];
+  return { rule, reason, message, plan: toBytes > fromBytes ? "extend" : "shrink", fromBytes, toBytes };
 }
 
 function wordsOf({ rule, reason, message }: ScalingStatus): Pick<Decision, "rule" | "reason" | "message"> {

@@ -1,4 +1,4 @@
-// Which processes are still the ones that were started: a pid alone names whoever has it now, its start time makes it unique.
+// Which processes are still the ones that were started: a pid may belong to another process by now, its start time makes it unique.
 import { readdirSync, readFileSync } from "node:fs";
 
 export interface ProcessIdentity {

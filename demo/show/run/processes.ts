@@ -4,8 +4,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { formatQuantity } from "../../../src/units/quantity.ts";
+import { formatQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import { withTimeLimit } from "../../../src/platform/process/async/limited-wait.ts";
+import { waitUntil } from "../../../src/platform/process/async/pause.ts";
 import type { MetricsUrls } from "../script/places.ts";
 import { onLines } from "../writers/line-stream.ts";
 import { freePort } from "./free-port.ts";
@@ -30,7 +31,7 @@ export interface Processes {
   startAgent(): void;
   /** Starts the demo's writer with piped stdin and stdout. */
   startWriter(name: string, flags: readonly string[]): ChildProcess;
-  /** Rejects when one of them ends that nobody has ended. */
+  /** Rejects when one of them ends by itself. */
   readonly failure: Promise<never>;
 }
 
@@ -60,20 +61,8 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
   const kubeletDirectory = inRun("kubelet");
   const memberDirectory = inRun("members");
   const credentialsDirectory = inRun("api");
-  let reportFailure: (error: Error) => void = () => undefined;
-  const failure = new Promise<never>((_, reject) => {
-    reportFailure = reject;
-  });
-  failure.catch(() => undefined); // whoever awaits it hears it
-  const expectedToEnd = new WeakSet<ChildProcess>();
-  const start = (name: ProcessName, flags: readonly string[]): ChildProcess => {
-    const child = startChild(runDirectory, name, name, flags);
-    child.once("exit", (code, signal) => {
-      if (!expectedToEnd.has(child))
-        reportFailure(new Error(`${name} has ended by itself (${signal ?? `exit code ${code}`})`));
-    });
-    return child;
-  };
+  const children = watchChildren(runDirectory);
+  const { start, failure } = children;
 
   const standalone = start("standalone", [
     ...["--port", String(options.port), "--write-credentials", credentialsDirectory],
@@ -110,7 +99,7 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
     memberDirectory,
     ready: () => Promise.race([untilReady(Object.values(ports)), failure]),
     killAgent: async () => {
-      expectedToEnd.add(agent);
+      children.expectEnd(agent);
       const ended = once(agent, "exit");
       agent.kill("SIGKILL");
       await ended;
@@ -119,6 +108,37 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
       agent = startAgent();
     },
     startWriter: (name, flags) => startChild(runDirectory, name, "writer", flags),
+    failure,
+  };
+}
+
+interface Children {
+  start(name: ProcessName, flags: readonly string[]): ChildProcess;
+  /** From now on it may end. */
+  expectEnd(child: ChildProcess): void;
+  /** Rejects when one of them ends that may not. */
+  readonly failure: Promise<never>;
+}
+
+function watchChildren(runDirectory: string): Children {
+  const expectedToEnd = new WeakSet<ChildProcess>();
+  let reportFailure: (error: Error) => void = () => undefined;
+  const failure = new Promise<never>((_, reject) => {
+    reportFailure = reject;
+  });
+  failure.catch(() => undefined); // the reader of it hears of the failure
+  return {
+    start: (name, flags) => {
+      const child = startChild(runDirectory, name, name, flags);
+      child.once("exit", (code, signal) => {
+        if (!expectedToEnd.has(child))
+          reportFailure(new Error(`${name} has ended by itself (${signal ?? `exit code ${code}`})`));
+      });
+      return child;
+    },
+    expectEnd: (child) => {
+      expectedToEnd.add(child);
+    },
     failure,
   };
 }
@@ -146,26 +166,19 @@ function programOf(command: string): string {
 async function addressOf(child: ChildProcess): Promise<string> {
   const { stdout } = child;
   if (stdout === null) throw new Error("bug: standalone's stdout is not piped");
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new Error(`the control plane does not listen after ${LISTEN_LIMIT_MS} ms`)),
-      LISTEN_LIMIT_MS,
-    );
-    onLines(stdout, (line) => {
-      clearTimeout(timer);
-      resolve((JSON.parse(line) as { server: string }).server);
-    });
+  const said = new Promise<string>((resolve) => onLines(stdout, resolve));
+  const line = await withTimeLimit(said, LISTEN_LIMIT_MS, (limitMs) => {
+    throw new Error(`the control plane does not listen after ${limitMs} ms`);
   });
+  return (JSON.parse(line) as { server: string }).server;
 }
 
 async function untilReady(ports: readonly number[]): Promise<void> {
   const deadlineMs = performance.now() + LISTEN_LIMIT_MS;
   for (const port of ports) {
     const url = `http://127.0.0.1:${port}/readyz`;
-    while (!(await answersOk(url))) {
-      if (performance.now() > deadlineMs) throw new Error(`${url} does not say ready after ${LISTEN_LIMIT_MS} ms`);
-      await sleep(READY_RETRY_MS);
-    }
+    if (!(await waitUntil(() => answersOk(url), deadlineMs - performance.now(), READY_RETRY_MS)))
+      throw new Error(`${url} does not say ready after ${LISTEN_LIMIT_MS} ms`);
   }
 }
 

@@ -11,8 +11,8 @@ import {
   rmSync,
 } from "node:fs";
 import { basename, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import type { CommandPort } from "../../../src/process/command-port.ts";
+import { waitUntil } from "../../../src/platform/process/async/pause.ts";
+import type { CommandPort } from "../../../src/platform/process/effects/command-port.ts";
 import { runCommand } from "./command.ts";
 import { loopDevicesUnder, mountsUnder } from "./mount-table.ts";
 import { groupMembers, identityOf, isAlive, type ProcessIdentity } from "./process-table.ts";
@@ -27,7 +27,7 @@ const RETRY_INTERVAL_MS = 100;
 /** Makes a run directory that names this process as its owner. */
 export function createRunDirectory(base: string): string {
   mkdirSync(base, { recursive: true, mode: 0o700 });
-  if (!isOwn(base)) throw new Error(`${base} belongs to somebody else; remove it, or give another directory`);
+  if (!isOwn(base)) throw new Error(`${base} belongs to another user; remove it, or give another directory`);
   const ownerless = mkdtempSync(join(base, NEW_PREFIX));
   recordProcess(ownerless, process.pid);
   // Under its name only now: another run that starts at this moment removes those that name no living owner.
@@ -98,8 +98,7 @@ function recordedProcesses(directory: string): ProcessIdentity[] {
 /** SIGTERM to all at once, then SIGKILL to those that are left and to the commands that they have left behind. */
 async function endProcesses(processes: readonly ProcessIdentity[]): Promise<void> {
   signalAll(processes.filter(isAlive), "SIGTERM");
-  const deadlineMs = performance.now() + TERMINATE_LIMIT_MS;
-  while (processes.some(isAlive) && performance.now() < deadlineMs) await sleep(RETRY_INTERVAL_MS);
+  await waitUntil(() => !processes.some(isAlive), TERMINATE_LIMIT_MS, RETRY_INTERVAL_MS);
   signalAll(processes.flatMap(groupMembers), "SIGKILL");
 }
 
@@ -108,19 +107,20 @@ function signalAll(processes: readonly ProcessIdentity[], signal: NodeJS.Signals
     try {
       process.kill(pid, signal);
     } catch {
-      // It has ended meanwhile.
+      // It has ended since.
     }
   }
 }
 
-/** A dead agent's command, or somebody's `df`, may hold the filesystem for a moment: tried until the limit, then taken out of the way. */
+/**
+ * A dead agent's command, or another user's `df`, may hold the filesystem for a moment: tried until the limit, then taken out of the way.
+ */
 async function unmount(path: string, commands: CommandPort): Promise<void> {
-  const deadlineMs = performance.now() + UNMOUNT_LIMIT_MS;
-  while (performance.now() < deadlineMs) {
+  const unmounted = async (): Promise<boolean> => {
     await commands.run("demo/unmount", "/usr/bin/umount", [path], { timeLimitMs: UNMOUNT_LIMIT_MS });
-    if (!mountsUnder(path).includes(path)) return;
-    await sleep(RETRY_INTERVAL_MS);
-  }
+    return !mountsUnder(path).includes(path);
+  };
+  if (await waitUntil(unmounted, UNMOUNT_LIMIT_MS, RETRY_INTERVAL_MS)) return;
   // A shell of the user sits in it: it disappears from the tree now and is released when that shell leaves it.
   await runCommand(commands, "demo/unmount-lazily", "/usr/bin/umount", ["--lazy", path]);
 }

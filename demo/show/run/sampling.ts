@@ -1,5 +1,5 @@
-// The demo's own measuring beside the script: space every few milliseconds, the host's blocks twice a second. Samples that
-// say nothing new are left out, but for the last one before a change: it says how long nothing had changed.
+// The demo's own measuring while the script runs: space every few milliseconds, the host's blocks twice a second. Samples that say nothing
+// new are left out, except the last one before a change: it says how long nothing had changed.
 import type { RunClock } from "./run-clock.ts";
 import type { RunLog, SpacePoint } from "./run-log.ts";
 import { allocatedBytesUnder, type SpaceReader } from "./space.ts";

@@ -1,5 +1,5 @@
-// How long a filesystem stayed over the threshold before it was larger: the delay a writer depends on, taken from the demo's
-// own samples and nobody's report. Pure.
+// How long a filesystem stayed over the threshold before it was larger: the delay a writer depends on, from the demo's own samples, not
+// from a report. Pure.
 import { type EndedOperation, type SpacePoint, usedBytes } from "../run/run-log.ts";
 
 export interface Crossing {

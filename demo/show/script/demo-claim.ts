@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
-import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/api/volume-policy.ts";
-import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client/client.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
-import { formatQuantity } from "../../../src/units/quantity.ts";
+import { fsidOf, volumeHandleOf } from "../../../src/contracts/identity.ts";
+import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/contracts/kinds/volume-policy.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/contracts/kubernetes/resources.ts";
+import { formatQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import type { ApplyConfiguration, KubeClient } from "../../../src/platform/kube/client/client.ts";
 
 export const CLAIM = { namespace: "default", name: "demo" } as const;
 /** "false" asks the standalone kubelet to unmount the claim's volume. */

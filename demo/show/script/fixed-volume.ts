@@ -1,8 +1,8 @@
-// The filesystem that nobody manages: made by hand, as one would without Tidemark, of a size that nothing ever changes.
+// The unmanaged filesystem: made by hand, as one would without Tidemark, of a size that nothing ever changes.
 import { mkdirSync } from "node:fs";
 import { truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { CommandPort } from "../../../src/process/command-port.ts";
+import type { CommandPort } from "../../../src/platform/process/effects/command-port.ts";
 import { runCommand } from "../run/command.ts";
 import { capacityFileOf } from "../writers/simulated-room.ts";
 

@@ -2,11 +2,11 @@
 // what it makes lies in the run directory, and is not removed here.
 import { realpathSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { connectionOf } from "../../../src/kube/client/kube-config.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { connectionOf, readConnectionSettings } from "../../../src/platform/kube/client/kube-config.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import type { DemoConfig } from "../config.ts";
 import { untilMounted, untilUnmounted } from "../run/mounting.ts";
 import { startObserver } from "../run/observer.ts";
@@ -41,7 +41,7 @@ export interface Performance {
   readonly log: RunLog;
   readonly clock: RunClock;
   readonly ending: AbortSignal;
-  /** Tells the views where the user can look. */
+  /** Shows in the views where the user can look. */
   readonly announce: (places: Places) => void;
 }
 
@@ -68,7 +68,7 @@ export async function perform(performance: Performance): Promise<DemoSummary> {
 async function play(performance: Performance, processes: Processes): Promise<DemoSummary> {
   const { config, runDirectory, storage, fixedVolume, log, clock, ending, announce } = performance;
   const { server, credentialsDirectory } = processes;
-  const connection = await connectionOf({ server, credentials: credentialsDirectory });
+  const connection = await connectionOf(readConnectionSettings({ server, credentials: credentialsDirectory }, {}));
   const client = createKubeClient({ connection, effects: directEffects });
   const observer = await startObserver(client, log, clock, createLogger("demo", "silent"));
   const policy = readPolicy(config.policyFile);
@@ -83,7 +83,7 @@ async function play(performance: Performance, processes: Processes): Promise<Dem
   tell(
     performance,
     "note",
-    "A 10Gi claim (class tidemark-loop, initialSize 1Gi) is mounted; beside it 1Gi that nobody manages",
+    "A 10Gi claim (class tidemark-loop, initialSize 1Gi) is mounted; next to it 1Gi without Tidemark",
   );
   tell(performance, "note", "Its policy has seconds where the ready-made one has hours (policies/demo-breathing.yaml)");
 

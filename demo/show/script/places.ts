@@ -6,7 +6,7 @@ export interface Places {
   /** Undefined until it is mounted. */
   readonly mountPath?: string | undefined;
   /** A simulated disk is nothing that df could show. */
-  readonly storage?: "real" | "simulated" | undefined;
+  readonly storage?: "real" | "simulated";
   /** Of each process; undefined until they are started. */
   readonly metricsUrls?: MetricsUrls | undefined;
 }

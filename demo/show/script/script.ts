@@ -1,6 +1,6 @@
-// What happens in the demo, as a list of acts. Each is a phase of the workload or something that an operator's day brings;
-// none of them tells Tidemark what to do.
-import { formatBytes, GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
+// What happens in the demo, as a list of acts. Each is a phase of the workload or something that an operator's day brings; no act instructs
+// Tidemark.
+import { formatBytes, GIB, MIB, parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
 import { changesOf, usedBytes } from "../run/run-log.ts";
 import { exclusiveOperation } from "../run/space.ts";
 import { editPolicy } from "./policy-edit.ts";
@@ -108,7 +108,7 @@ async function ebbWithBurst(stage: Stage): Promise<void> {
     deleteDownTo(stage, EBB_USED_RATIO);
     if (isFirst) await untilMidShrink(stage);
     else if (!(await shrinkBegins(stage))) {
-      tell(stage, "note", "No other shrink begins: room is kept for a writer as fast as that burst");
+      tell(stage, "note", "No other shrink begins: room is reserved for a writer as fast as that burst");
       return;
     }
     await burst(stage, () => endedShrink() !== undefined);
@@ -118,8 +118,8 @@ async function ebbWithBurst(stage: Stage): Promise<void> {
 }
 
 /**
- * As large as fits into the size that the shrink is to reach, whatever becomes of it: an application must not be hurt by it. Then
- * the usual rate: with no writer left, a shrink that meets its reserve has ended at its floor, and nobody has cancelled it.
+ * As large as fits into the size that the shrink is to reach, whatever becomes of it: an application must not be hurt by it. Then the usual
+ * rate: with no writer left, a shrink that meets its reserve ends at its floor, and not by a writer's cancellation.
  */
 async function burst({ managedWriter, observer, log, clock, bytesPerSecond, ending }: Stage, ended: () => boolean) {
   const toBytes = parseQuantity(observer.runningOperation()?.to ?? "0");

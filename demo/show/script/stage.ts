@@ -1,7 +1,8 @@
 // What the script plays on: the two writers, the managed volume as it is observed, and the levers that a user has. Acts wait
 // for what they see, never for a time; each wait has a limit and says what it waited for.
-import { setTimeout as sleep } from "node:timers/promises";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
+
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
+import { waitUntil } from "../../../src/platform/process/async/pause.ts";
 import type { Observer } from "../run/observer.ts";
 import type { Processes } from "../run/processes.ts";
 import type { RunClock } from "../run/run-clock.ts";
@@ -48,11 +49,10 @@ export async function until(
   ending: AbortSignal,
   holds: () => boolean | Promise<boolean>,
 ): Promise<void> {
-  const deadlineMs = performance.now() + limitMs;
-  for (;;) {
+  const look = (): boolean | Promise<boolean> => {
     ending.throwIfAborted();
-    if (await holds()) return;
-    if (performance.now() > deadlineMs) throw new Error(`waited ${limitMs / 1000} s in vain: ${what}`);
-    await sleep(LOOK_INTERVAL_MS);
-  }
+    return holds();
+  };
+  if (!(await waitUntil(look, limitMs, LOOK_INTERVAL_MS)))
+    throw new Error(`waited ${limitMs / 1000} s in vain: ${what}`);
 }

@@ -1,5 +1,5 @@
-// Reads every remaining file back from the disk and compares it with what was written. It reads only; whoever calls has
-// unmounted, dropped the caches and mounted again, so that the disk answers and not the page cache.
+// Reads every remaining file back from the disk and compares it with what was written. It reads only. The caller has unmounted, dropped the
+// caches and mounted again, so that the disk answers and not the page cache.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import type { Manifest } from "../writers/writer.ts";
 export interface Verification {
   readonly filesVerified: number;
   readonly bytesVerified: number;
-  /** Files that are missing, unreadable, of another content, or that nobody wrote. */
+  /** Files that are missing, unreadable, of another content, or of another writer. */
   readonly corruptFiles: number;
   /** One sentence for each of the first few. */
   readonly problems: readonly string[];
@@ -43,7 +43,7 @@ export async function verifyFiles(directory: string, manifest: Manifest): Promis
 function unexpectedFiles(names: readonly string[], manifest: Manifest): string[] {
   return names
     .filter((name) => !manifest.has(name))
-    .map((name) => `${name}: is there, but was not written or was deleted`);
+    .map((name) => `${name}: exists, but was not written or was deleted`);
 }
 
 async function sha256Of(path: string): Promise<string> {

@@ -1,6 +1,6 @@
 // One frame of the live view as lines of text, for any terminal size. Pure; writing it is terminal-view's.
-import { formatBytes, GIB } from "../../../src/units/quantity.ts";
-import { formatPercent } from "../../../src/units/ratio.ts";
+import { formatBytes, GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { formatPercent } from "../../../src/contracts/quantities/ratio.ts";
 import { type Cell, type CellKind, drawChart } from "../picture/chart.ts";
 import { byteTicks, secondTicks } from "../picture/chart-scale.ts";
 import { type StoryKind, type StoryLine, usedBytes } from "../run/run-log.ts";

@@ -1,6 +1,6 @@
 // The run as plain lines, for logs and pipes: each thing worth telling once, and every few seconds where size and use stand.
-import { formatBytes } from "../../../src/units/quantity.ts";
-import { formatPercent } from "../../../src/units/ratio.ts";
+import { formatBytes } from "../../../src/contracts/quantities/quantity.ts";
+import { formatPercent } from "../../../src/contracts/quantities/ratio.ts";
 import { usedBytes } from "../run/run-log.ts";
 import { placeLines } from "../script/places.ts";
 import type { DemoView, Scene } from "../script/scene.ts";

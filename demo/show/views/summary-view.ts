@@ -1,6 +1,6 @@
 // The end of a run in a few sentences for people. Pure; programs get the summary itself by --json.
-import { formatBytes } from "../../../src/units/quantity.ts";
-import { formatPercent } from "../../../src/units/ratio.ts";
+import { formatBytes } from "../../../src/contracts/quantities/quantity.ts";
+import { formatPercent } from "../../../src/contracts/quantities/ratio.ts";
 import type { DemoSummary } from "./summary.ts";
 
 /** Lines of "what: how much". */

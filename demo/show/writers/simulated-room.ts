@@ -10,7 +10,7 @@ class NoSpaceError extends Error {
 /** What an empty filesystem would use: the agent counts it too. */
 export const OVERHEAD_BYTES = 16 * 2 ** 20;
 
-/** Where the capacity of a simulated filesystem stands, in bytes as decimal text: beside its directory. */
+/** Where the capacity of a simulated filesystem stands, in bytes as decimal text: next to its directory. */
 export function capacityFileOf(mountPath: string): string {
   return `${mountPath}.tidemark-capacity`;
 }

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../../../src/platform/process/async/pause.ts";
 import { readWriterConfig, type WriterConfig } from "../config.ts";
 import { onLines } from "./line-stream.ts";
 import { createOfferedLoad } from "./open-loop.ts";
@@ -12,12 +12,12 @@ import { parseCommand, type WriterCommand, type WriterReport } from "./writer-pr
 import { createWrittenFile, type WrittenFile } from "./written-file.ts";
 
 const CHUNK_BYTES = 256 * 1024;
-/** Behind its schedule it writes in larger pieces, as a buffer that has filled up meanwhile would. */
+/** Behind its schedule it writes in larger pieces, as a full buffer would. */
 const LATE_CHUNK_BYTES = 1024 * 1024;
 const PROGRESS_INTERVAL_MS = 200;
 /** The longest sleep between two looks at the commands. */
 const NAP_MS = 20;
-/** After a refused write, so that a full disk is not hammered; the schedule goes on meanwhile. */
+/** After a refused write, so that a full disk is not hammered; the schedule goes on. */
 const REFUSED_PAUSE_MS = 50;
 
 interface LiveFile {
@@ -39,7 +39,7 @@ interface Writing {
   stopped: boolean;
 }
 
-/** The demo's command `writer`: runs until it is told to stop, its stdin ends, or (with --stop-when-full) the disk is full. */
+/** The demo's command `writer`: runs until it gets the command to stop, its stdin ends, or (with --stop-when-full) the disk is full. */
 export async function runDemoWriter(args: readonly string[]): Promise<void> {
   const config = readWriterConfig(args);
   const writing: Writing = {
@@ -68,7 +68,7 @@ async function turn(writing: Writing): Promise<void> {
   if (command !== undefined) return obey(writing, command);
   const nowMs = performance.now();
   const waitMs = writing.load.dueMs(writing.writtenBytes + CHUNK_BYTES) - nowMs;
-  if (waitMs > 0) return sleep(Math.min(waitMs, NAP_MS));
+  if (waitMs > 0) return pause(Math.min(waitMs, NAP_MS));
   const late = writing.load.dueMs(writing.writtenBytes + LATE_CHUNK_BYTES) <= nowMs;
   const fileLeftBytes = writing.config.fileBytes - (writing.file?.writtenBytes() ?? 0);
   await writeChunk(writing, Math.min(fileLeftBytes, late ? LATE_CHUNK_BYTES : CHUNK_BYTES));
@@ -121,7 +121,7 @@ async function refused(writing: Writing, error: NodeJS.ErrnoException): Promise<
   report({ kind: "error", atMs: Date.now(), code, message: error.message });
   await giveUpFile(writing);
   if (code === "ENOSPC" && writing.config.stopWhenFull) writing.stopped = true;
-  else await sleep(REFUSED_PAUSE_MS);
+  else await pause(REFUSED_PAUSE_MS);
 }
 
 async function giveUpFile(writing: Writing): Promise<void> {
@@ -133,8 +133,8 @@ async function giveUpFile(writing: Writing): Promise<void> {
   await rm(join(writing.config.directory, file.name), { force: true }).catch(() => undefined);
 }
 
-// A careful application syncs after it has thrown data away; btrfs would show the room only at its next commit, up to 30 s
-// later. The sync runs beside the writing, never in its way.
+// A careful application syncs after it has thrown data away; btrfs would show the room only at its next commit, up to 30 s later. The sync
+// runs in parallel with the writing.
 async function deleteOldest(writing: Writing, bytes: number): Promise<void> {
   let deletedBytes = 0;
   while (deletedBytes < bytes) {

@@ -1,6 +1,6 @@
-// What the writer process and the demo tell each other: one JSON object a line, reports on its stdout, commands on its stdin.
-// The commands are phases of the workload; none of them is about Tidemark, of which the writer knows nothing.
-import { z } from "zod";
+// What the writer process and the demo exchange: one JSON object a line, reports on its stdout, commands on its stdin. The commands are
+// phases of the workload; the writer knows nothing of Tidemark.
+import * as z from "zod";
 
 const report = z.discriminatedUnion("kind", [
   /** A whole file is written: its checksum lives here, outside the filesystem. */
@@ -26,12 +26,12 @@ const command = z.union([
 /** deleteOldest: bytes; rate: bytes per second; stop: give up the file at hand and end. */
 export type WriterCommand = z.infer<typeof command>;
 
-/** Throws on a line that is no report. */
+/** Throws on a line that is not a report. */
 export function parseReport(line: string): WriterReport {
   return report.parse(JSON.parse(line));
 }
 
-/** Throws on a line that is no command. */
+/** Throws on a line that is not a command. */
 export function parseCommand(line: string): WriterCommand {
   return command.parse(JSON.parse(line));
 }

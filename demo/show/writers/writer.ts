@@ -9,7 +9,7 @@ export interface ManifestEntry {
   readonly sha256: string;
 }
 
-/** What was written, by file name: kept here, outside the filesystem that is to be verified against it. */
+/** What was written, by file name: stored here, outside the filesystem that is to be verified against it. */
 export type Manifest = ReadonlyMap<string, ManifestEntry>;
 
 export interface WriterTotals {
@@ -31,7 +31,7 @@ export interface Writer {
   /** False once its process has ended, by itself or not. */
   running(): boolean;
   send(command: WriterCommand): void;
-  /** Tells it to stop and waits until its process has ended; its totals and manifest are final then. */
+  /** Stops it and waits until its process has ended; its totals and manifest are final then. */
   stop(): Promise<void>;
 }
 

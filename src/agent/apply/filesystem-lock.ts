@@ -3,8 +3,8 @@
 import { existsSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { CommandPort } from "../../process/command-port.ts";
-import type { FilePort } from "../../process/file-port.ts";
+import type { CommandPort } from "../../platform/process/effects/command-port.ts";
+import type { FilePort } from "../../platform/process/effects/file-port.ts";
 
 export interface FilesystemLocks {
   /** True when this process holds it now, also when it did before; false while another agent does. */
@@ -13,7 +13,10 @@ export interface FilesystemLocks {
 }
 
 const FLOCK = "/usr/bin/flock";
-/** It waits for nothing, so this ends one that hangs. A machine that is busier than that fails the call, which is made again. */
+/**
+ * flock does not wait for the lock, so this limit ends only a call that hangs. On a busier machine the call fails, and its caller repeats
+ * it.
+ */
 const TIME_LIMIT_MS = 5000;
 /** The descriptor under which the child finds the file: the first after stdin, stdout and stderr. */
 const INHERITED_DESCRIPTOR = 3;

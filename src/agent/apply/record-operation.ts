@@ -1,29 +1,35 @@
-// The beginning and the end of one extend or shrink: what is known here, what the node's record says, and what the API server is told.
+// The start and the end of one extend or shrink: in this process, in the node's record and in the layout's status. It decides nothing and
+// resizes nothing.
 
-import { isStepBefore } from "../../api/decision-time.ts";
-import type { LastOperation, Operation } from "../../api/filesystem-layout.ts";
-import { reserveBytes } from "../../api/reserve.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import { formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import type { AgentMetrics } from "../metrics.ts";
-import type { StatusReporter } from "../report/status-reporter.ts";
-import type { Sampler } from "../sampling/sampler.ts";
-import type { Storage } from "../storage/storage.ts";
-import type { NodeRecord, NodeRecords } from "../volumes/node-records.ts";
-import { saveRecord } from "../volumes/save-record.ts";
-import type { VolumeState } from "../volumes/volume-state.ts";
-import { settled } from "./settle-size.ts";
+import { isStepBefore } from "../../contracts/formulas/decision-order.ts";
+import { reserveBytes } from "../../contracts/formulas/reserve.ts";
+import type { LastOperation, Operation } from "../../contracts/kinds/filesystem-layout.ts";
+import { formatQuantity, parseQuantity } from "../../contracts/quantities/quantity.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { OperationDecision } from "../decide/decide-operation.ts";
+import type { Members, Resizing, Trimming, UnmountedShrinks } from "../storage/storage.ts";
+import type { NodeRecords } from "../volumes/node-records.ts";
+import { type NodeVolume, saveRecord } from "../volumes/node-volume.ts";
+import type { NodeVolumeState } from "../volumes/volume-state.ts";
+
+/** How the API server hears of operations. */
+interface OperationReports {
+  /** Resolves when what is known at the time of the call has been applied; rejects with KubeError when it could not. */
+  report(handle: string): Promise<void>;
+  operationEnded(state: NodeVolumeState, operation: LastOperation): void;
+}
 
 export interface OperationEnvironment {
-  readonly storage: Storage;
+  readonly storage: Resizing & Trimming & Members & UnmountedShrinks;
   readonly records: NodeRecords;
-  readonly reporter: StatusReporter;
-  readonly sampler: Sampler;
-  readonly metrics: AgentMetrics;
+  readonly reporter: OperationReports;
+  /** At an operation's end one reading is taken at once. */
+  readonly sampler: { operation(handle: string, inProgress: boolean): void };
+  readonly metrics: { operationEnded(operation: LastOperation): void };
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called at each end: whether there is more to do is decided anew. */
+  /** Called at each end, so that the agent decides again whether there is more to do. */
   readonly ended: (handle: string) => void;
 }
 
@@ -31,27 +37,36 @@ export type End = Pick<LastOperation, "outcome" | "reason" | "message" | "floor"
   readonly sizeBytes: number;
 };
 
-/** The local record and the API's, both before the first side effect. */
-export async function recordStart(
+/**
+ * From here on it runs in this process, until finish or revoke. `recorded`: its start stands in the local record and the API's, which its first
+ * side effect waits for, but an emergency's: that was granted in advance, and a full disk does not wait. `signal`: it is cancelled.
+ */
+export function begin(
+  environment: OperationEnvironment,
+  volume: NodeVolume,
+  operation: Operation,
+): { readonly recorded: Promise<void>; readonly signal: AbortSignal } {
+  volume.dispatch({ type: "OperationStarted", operation, startedMs: environment.clock.monotonicMs() });
+  return { recorded: recordStart(environment, volume, operation), signal: volume.signalOf("running") };
+}
+
+async function recordStart(
   { records, reporter }: OperationEnvironment,
-  state: VolumeState,
+  volume: NodeVolume,
   operation: Operation,
 ): Promise<void> {
-  state.record = { ...state.record, operation };
-  const written = saveRecord(records, state, "ProcessDeath");
-  // The reporter reads state.running, which is set in the same turn of the event loop.
-  const reported = Promise.resolve().then(() => reporter.report(state.handle));
+  const written = saveRecord(records, volume, "ProcessDeath");
+  const reported = reporter.report(volume.handle);
   if (operation.emergency === true) {
-    reported.catch(() => {}); // told later; the API server may be what is down
+    reported.catch(() => {}); // a later report repeats it; the API server may be what is down
     await written;
   } else await Promise.all([written, reported]);
 }
 
-export async function revoke({ records, sampler }: OperationEnvironment, state: VolumeState): Promise<void> {
-  state.running = undefined;
-  sampler.operation(state.handle, false);
-  state.record = { ...state.record, operation: undefined };
-  await saveRecord(records, state, "ProcessDeath").catch(() => {}); // the state says so, and it is tried again
+export async function revoke({ records, sampler }: OperationEnvironment, volume: NodeVolume): Promise<void> {
+  volume.dispatch({ type: "OperationRevoked" });
+  sampler.operation(volume.handle, false);
+  await saveRecord(records, volume, "ProcessDeath").catch(() => {}); // the state says so, and it is tried again
 }
 
 /**
@@ -60,29 +75,25 @@ export async function revoke({ records, sampler }: OperationEnvironment, state: 
  */
 export async function finish(
   { records, sampler, metrics, reporter, clock, log, ended }: OperationEnvironment,
-  state: VolumeState,
+  volume: NodeVolume,
   operation: Operation,
   end: End,
   agrees = operation.emergency !== true,
 ): Promise<void> {
+  const { handle, state } = volume;
+  const { sizeBytes } = end;
   const floor = state.record.backend === "span" ? floorTakenBack(operation, end, state.record.lastOperation) : {};
   const lastOperation = { ...lastOperationOf(operation, end, clock.nowMs()), ...floor };
-  const record: NodeRecord = { ...state.record, operation: undefined, lastOperation };
-  state.record = operation.decidedAt === undefined ? record : { ...record, endedDecidedAt: operation.decidedAt };
-  state.sizeBytes = end.sizeBytes;
-  // A member that has changed says nothing about its filesystem when the operation failed.
-  if (end.outcome === "Failed") state.unsettled = true;
-  else if (agrees) settled(state);
-  state.running = undefined;
-  state.operationEndedMs = clock.monotonicMs();
-  sampler.operation(state.handle, false);
+  const endedMs = clock.monotonicMs();
+  volume.dispatch({ type: "OperationEnded", lastOperation, sizeBytes, agrees, endedMs });
+  sampler.operation(handle, false);
   metrics.operationEnded(lastOperation);
-  reporter.operationEnded(state, lastOperation);
-  log.info({ volume: state.handle, lastOperation }, `${operation.kind} ended: ${end.outcome}`);
-  await saveRecord(records, state, "ProcessDeath").catch((err: unknown) => {
-    log.error({ volume: state.handle, err }, "the end of an operation could not be recorded on the node");
+  reporter.operationEnded(volume.state, lastOperation);
+  log.info({ volume: handle, lastOperation }, `${operation.kind} ended: ${end.outcome}`);
+  await saveRecord(records, volume, "ProcessDeath").catch((err: unknown) => {
+    log.error({ volume: handle, err }, "the end of an operation could not be recorded on the node");
   });
-  ended(state.handle);
+  ended(handle);
 }
 
 function lastOperationOf({ step: _step, ...operation }: Operation, end: End, nowMs: number): LastOperation {
@@ -91,8 +102,8 @@ function lastOperationOf({ step: _step, ...operation }: Operation, end: End, now
 }
 
 /**
- * Of the shrink that takes a replacement back whose large member could not leave: the size that it gets back to is the floor which that one has
- * found. Otherwise nothing would say so any more, and the same replacement begin anew.
+ * For a shrink that takes a replacement back because the large member could not leave. The size that the volume returns to is the floor
+ * that the failed operation found. Without this floor the engine would ask for the same replacement again.
  */
 function floorTakenBack(
   { kind, decidedAt }: Operation,
@@ -107,11 +118,27 @@ function floorTakenBack(
 }
 
 /** What a shrink leaves available, whatever happens. */
-export function presentReserve({ record, reading }: VolumeState): number {
+export function presentReserve({ record, reading }: NodeVolumeState): number {
   const minAvailableBytes = record.grant === undefined ? 0 : parseQuantity(record.grant.minAvailable);
   return reserveBytes(minAvailableBytes, reading?.peakWriteBytesPerSecond ?? 0);
 }
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+export function operationFor(
+  { kind, target, fromBytes, toBytes }: OperationDecision & { act: "Start" },
+  nowMs: number,
+): Operation {
+  return {
+    kind,
+    from: formatQuantity(fromBytes),
+    to: formatQuantity(toBytes),
+    epoch: target.epoch,
+    // What goes only a part of the way does not end the target.
+    decidedAt: toBytes === target.sizeBytes ? target.decidedAt : undefined,
+    startedAt: new Date(nowMs).toISOString(),
+    step: kind === "Extend" ? "extending" : "shrinking",
+  };
 }

@@ -1,130 +1,111 @@
 // Carries out one extend or shrink: recorded before its first side effect, measured at its end, its end recorded. Whatever
 // ends the process in between, the record says what to resume. It decides nothing.
-import type { Operation } from "../../api/filesystem-layout.ts";
-import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import type { Operation } from "../../contracts/kinds/filesystem-layout.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../../contracts/quantities/quantity.ts";
+import { unlessAborted } from "../../platform/process/async/limited-wait.ts";
 import { findMembers } from "../gather/measure-volume.ts";
-import { type MountedVolume, type ShrinkResult, StorageError } from "../storage/storage.ts";
-import { mountedVolumeOf, type RunningOperation, type VolumeState } from "../volumes/volume-state.ts";
-import { withTimeLimit } from "../volumes/wait-with-limit.ts";
+import type { MountedVolume, ShrinkResult } from "../storage/storage.ts";
+import { StorageError, unlessHung } from "../storage/storage-error.ts";
+import type { NodeVolume } from "../volumes/node-volume.ts";
+import { isCancelledFor, mountedVolumeOf, type NodeVolumeState } from "../volumes/volume-state.ts";
 import {
+  begin,
   type End,
   finish,
   messageOf,
   type OperationEnvironment,
   presentReserve,
-  recordStart,
   revoke,
 } from "./record-operation.ts";
-import { shrinkUnmounted } from "./run-unmounted-shrink.ts";
 
 export interface OperationRunner {
   /**
-   * Begins the operation of a mounted volume on which none runs; resolves when it has begun, and rejects, with nothing done,
-   * when it could not be recorded. An emergency's record is written beside it: its grant, recorded in advance, is enough.
+   * Starts an operation on a mounted volume on which none runs. Resolves when it has started. Rejects, with nothing done, when it could not
+   * be recorded. An emergency does not wait for the API server: its grant, recorded in advance, is enough.
    */
-  start(state: VolumeState, operation: Operation, begin: "Anew" | "Resumed"): Promise<void>;
-  /**
-   * Carries out a shrink of an unmounted volume on which nothing runs, from its record to its end; with nothing done when it could not be
-   * recorded. Rejects where it is not known how it has ended: then storage ends it before the next mount.
-   */
-  shrinkUnmounted(state: VolumeState, operation: Operation): Promise<void>;
-  /** Makes a running shrink stop where it is; resolves when it has. An extend is waited for. */
-  cancelAndWait(state: VolumeState, reason: string): Promise<void>;
-  /** Ends an operation that nobody runs any more as cancelled; member and filesystem are of one size by now. */
-  abandon(state: VolumeState, operation: Operation, message: string): Promise<void>;
+  start(volume: NodeVolume, operation: Operation, how: "Anew" | "Resumed"): Promise<void>;
+  /** Ends as cancelled an operation that no process runs. Member and filesystem have the same size by now. */
+  abandon(volume: NodeVolume, operation: Operation, message: string): Promise<void>;
 }
 
 const EXTEND_LIMIT_MS = 120_000;
 const RECOVER_LIMIT_MS = 120_000;
 const TRIM_LIMIT_MS = 300_000;
 export const EMERGENCY_RETRY_MS = 2000;
-/** Why an extend stops waiting for a device, and ends as if it had waited to the limit: the operator looks for another way. */
-export const DEVICE_WAIT_OVER = "the disk fills, and the device has not followed";
 
 export function createOperationRunner(environment: OperationEnvironment): OperationRunner {
   return {
-    start: async (state, operation, begin) => {
-      if (state.mounted === undefined || state.running !== undefined)
-        throw new Error(`bug: ${operation.kind} of ${state.handle} started while unmounted or busy`);
+    start: async (volume, operation, how) => {
+      const { handle, state } = volume;
+      if (state.mounted === undefined) throw new Error(`bug: ${operation.kind} of ${handle} started while unmounted`);
       const mounted = mountedVolumeOf(state.mounted, state.record);
-      const cancel = new AbortController();
-      const recorded = recordStart(environment, state, operation);
+      volume.cancel({ because: "OperationBegins", kind: operation.kind });
+      const { recorded, signal } = begin(environment, volume, operation);
       recorded.catch(() => {}); // awaited below, in one of two places
-      // An API server that does not answer holds nobody up: until it is recorded, whoever needs the room takes the place.
-      const allowed =
-        operation.emergency === true ? Promise.resolve() : Promise.race([recorded, abortion(cancel.signal)]);
+      // An API server that does not answer must not block the volume. Until the start is recorded, an emergency or an unstage may cancel
+      // the operation.
+      const allowed = operation.emergency === true ? Promise.resolve() : unlessAborted(recorded, signal, notBegun);
       const ended = allowed.then(
         () => {
-          running.begun = true;
-          return carryOut(environment, state, mounted, operation, cancel.signal, begin);
+          volume.dispatch({ type: "OperationRecorded" });
+          return runToItsEnd(environment, volume, mounted, operation, signal, how);
         },
-        () => revoke(environment, state),
+        () => revoke(environment, volume),
       );
-      const startedMs = environment.clock.monotonicMs();
-      const running: RunningOperation = { operation, cancel, ended, startedMs, begun: operation.emergency === true };
-      state.running = running;
-      state.trimming?.abort(`${operation.kind} begins`); // a shrink would wait for it otherwise
-      environment.sampler.operation(state.handle, true);
+      volume.operationEndsWith(ended);
+      environment.sampler.operation(handle, true);
       await allowed;
     },
-    shrinkUnmounted: (state, operation) => shrinkUnmounted(environment, state, operation),
-    cancelAndWait: async ({ running }, reason) => {
-      running?.cancel.abort(reason);
-      await running?.ended;
-    },
-    abandon: (state, operation, message) =>
-      finish(environment, state, operation, abandonedEnd(state, operation, message)),
+    abandon: (volume, operation, message) =>
+      finish(environment, volume, operation, abandonedEnd(volume.state, operation, message)),
   };
 }
 
 /** It may have been interrupted right at its end. */
-function abandonedEnd({ sizeBytes }: VolumeState, { kind, from, to }: Operation, message: string): End {
+function abandonedEnd({ sizeBytes }: NodeVolumeState, { kind, from, to }: Operation, message: string): End {
   if (kind === "Shrink" && sizeBytes !== undefined && sizeBytes <= parseQuantity(to))
     return { outcome: "Succeeded", sizeBytes };
   return { outcome: "Cancelled", sizeBytes: sizeBytes ?? parseQuantity(from), message };
 }
 
-function abortion(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener("abort", () => reject(new Error(`given up before it began: ${String(signal.reason)}`)), {
-      once: true,
-    });
-  });
+function notBegun(reason: unknown): never {
+  throw new Error(`given up before it began: ${String(reason)}`);
 }
 
-async function carryOut(
+async function runToItsEnd(
   environment: OperationEnvironment,
-  state: VolumeState,
+  volume: NodeVolume,
   mounted: MountedVolume,
   operation: Operation,
   signal: AbortSignal,
-  begin: "Anew" | "Resumed",
+  how: "Anew" | "Resumed",
 ): Promise<void> {
   const { log, clock } = environment;
-  log.info({ volume: state.handle, operation, begin }, `${operation.kind} begins`);
+  log.info({ volume: volume.handle, operation, begin: how }, `${operation.kind} begins`);
   let end: End;
   let agrees = operation.emergency !== true;
   try {
-    if (begin === "Resumed" && !(await recover(environment, mounted, operation, signal))) {
-      state.unsettled = true;
+    if (how === "Resumed" && !(await recover(environment, mounted, operation, signal))) {
+      volume.dispatch({ type: "FormerCommandFound" });
       agrees = false;
     }
     end =
       operation.kind === "Extend"
         ? await extend(environment, mounted, operation, signal)
-        : await shrink(environment, state, mounted, operation, signal);
+        : await shrink(environment, volume, mounted, operation, signal);
   } catch (error) {
-    log.error({ volume: state.handle, operation, err: error }, `${operation.kind} failed`);
-    if (operation.emergency === true) state.emergencyRetryMs = clock.monotonicMs() + EMERGENCY_RETRY_MS;
+    log.error({ volume: volume.handle, operation, err: error }, `${operation.kind} failed`);
+    if (operation.emergency === true)
+      volume.dispatch({ type: "EmergencyFailed", retryMs: clock.monotonicMs() + EMERGENCY_RETRY_MS });
     end = {
       outcome: "Failed",
       ...reasonOf(error, signal),
       message: messageOf(error),
-      sizeBytes: await measuredSize(environment, state, operation),
+      sizeBytes: await measuredSize(environment, volume.state, operation),
     };
   }
-  await lookAtMembers(environment, state, mounted);
-  await finish(environment, state, operation, end, agrees);
+  await lookAtMembers(environment, volume);
+  await finish(environment, volume, operation, end, agrees);
   // Not part of the operation: an emergency must not wait for it.
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
 }
@@ -141,7 +122,7 @@ async function recover(
 ): Promise<boolean> {
   const waiting = kind === "Extend" ? AbortSignal.abort() : signal;
   try {
-    await withTimeLimit(storage.recover(mounted, waiting), RECOVER_LIMIT_MS, `recovering volume ${mounted.handle}`);
+    await unlessHung(storage.recover(mounted, waiting), RECOVER_LIMIT_MS, `recovering volume ${mounted.handle}`);
     return true;
   } catch (error) {
     const isBusy = error instanceof StorageError && error.code === "DeviceBusy";
@@ -160,7 +141,7 @@ async function extend(
   const task = `extending volume ${mounted.handle} to ${formatBytes(toBytes)}`;
   const told = new Set<string>();
   const extending = storage.extend(mounted, toBytes, signal, (message) => told.add(message));
-  const sizeBytes = await withTimeLimit(extending, EXTEND_LIMIT_MS, task);
+  const sizeBytes = await unlessHung(extending, EXTEND_LIMIT_MS, task);
   return {
     outcome: "Succeeded",
     sizeBytes,
@@ -171,21 +152,19 @@ async function extend(
 
 async function shrink(
   { storage, reporter, log }: OperationEnvironment,
-  state: VolumeState,
+  volume: NodeVolume,
   mounted: MountedVolume,
   operation: Operation,
   signal: AbortSignal,
 ): Promise<End> {
   const result = await storage.shrink(mounted, parseQuantity(operation.to), {
     signal,
-    reserveBytes: () => presentReserve(state),
+    reserveBytes: () => presentReserve(volume.state),
     onStep: (sizeBytes) => {
-      state.sizeBytes = sizeBytes;
-      if (state.running !== undefined)
-        state.running = { ...state.running, operation: { ...operation, step: `shrunk to ${formatBytes(sizeBytes)}` } };
+      volume.dispatch({ type: "StepReached", sizeBytes, step: `shrunk to ${formatBytes(sizeBytes)}` });
       reporter
-        .report(state.handle)
-        .catch((err: unknown) => log.warn({ volume: state.handle, err }, "step not reported"));
+        .report(volume.handle)
+        .catch((err: unknown) => log.warn({ volume: volume.handle, err }, "step not reported"));
     },
   });
   switch (result.outcome) {
@@ -197,10 +176,15 @@ async function shrink(
       return { outcome: "Cancelled", reason: "FilesystemBusy", message: result.message, sizeBytes: result.sizeBytes };
     case "FloorReached":
       // Said with the floor itself: who decides next begins nothing else that would move data.
-      if (result.immovable !== undefined && state.mounted !== undefined)
-        state.moving = { mounted: state.mounted, immovable: result.immovable };
+      noteImmovable(volume, result.immovable);
       return floorEnd(result);
   }
+}
+
+function noteImmovable(volume: NodeVolume, immovable: string | undefined): void {
+  const { mounted } = volume.state;
+  if (immovable !== undefined && mounted !== undefined)
+    volume.dispatch({ type: "MovingChecked", volume: mounted.volume, immovable });
 }
 
 /** Where the operator can help with another member. */
@@ -210,8 +194,9 @@ function reasonOf(error: unknown, signal: AbortSignal): Pick<End, "reason"> {
 }
 
 /** A member was waited for long enough: one that gave way to a spare before was not. */
-function isGivenUpOn(error: unknown, { aborted, reason }: AbortSignal): boolean {
-  const isLongEnough = !aborted || reason === DEVICE_WAIT_OVER;
+function isGivenUpOn(error: unknown, signal: AbortSignal): boolean {
+  // As if it had waited to the limit: the operator looks for another way.
+  const isLongEnough = !signal.aborted || isCancelledFor(signal, "DeviceLate");
   return error instanceof StorageError && error.code === "WaitingForMember" && isLongEnough;
 }
 
@@ -230,32 +215,31 @@ function floorEnd(result: Extract<ShrinkResult, { readonly outcome: "FloorReache
 
 async function measuredSize(
   { storage }: OperationEnvironment,
-  state: VolumeState,
+  state: NodeVolumeState,
   operation: Operation,
 ): Promise<number> {
   const fallbackBytes = state.sizeBytes ?? parseQuantity(operation.from);
   if (state.mounted === undefined) return fallbackBytes;
-  const measured = storage.sizeBytes(state.mounted);
+  const measured = storage.sizeBytes(state.mounted.volume);
   return measured.then((sizeBytes) => sizeBytes ?? fallbackBytes).catch(() => fallbackBytes);
 }
 
-/** What is told with the end belongs to it: a size without the members that have come reads as a smaller filesystem. */
-async function lookAtMembers(
-  { storage, log }: OperationEnvironment,
-  state: VolumeState,
-  mounted: MountedVolume,
-): Promise<void> {
+/** The status that reports the end also lists the members. Without the new members, its size would read as a smaller filesystem. */
+async function lookAtMembers({ storage, log }: OperationEnvironment, volume: NodeVolume): Promise<void> {
+  const { mounted } = volume.state;
+  if (mounted === undefined) return;
   try {
-    state.members = await findMembers(storage, mounted, state);
+    const members = await findMembers(storage, mounted, volume.state);
+    volume.dispatch({ type: "MembersFound", volume: mounted.volume, members });
   } catch (err) {
-    log.warn({ volume: state.handle, err }, "the members are looked at later");
+    log.warn({ volume: volume.handle, err }, "the members are checked later");
   }
 }
 
 /** A failed trim costs room on the host, never data. */
 async function trim({ storage, log }: OperationEnvironment, mounted: MountedVolume): Promise<void> {
   try {
-    const trimmedBytes = await withTimeLimit(storage.trim(mounted), TRIM_LIMIT_MS, `trimming volume ${mounted.handle}`);
+    const trimmedBytes = await unlessHung(storage.trim(mounted), TRIM_LIMIT_MS, `trimming volume ${mounted.handle}`);
     if (trimmedBytes === undefined) log.info({ volume: mounted.handle }, "trimming gave way to another operation");
     else log.info({ volume: mounted.handle, trimmedBytes }, "unused blocks went back to the host");
   } catch (err) {

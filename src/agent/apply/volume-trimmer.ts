@@ -1,31 +1,30 @@
 // Trims this node's mounted volumes when their layouts' schedule says so: at most one volume at a time, never while it is resized, and
 // whatever resizes or unstages it goes first. The last trim's end stands in the node's record, so that a restart neither forgets
 // nor repeats it.
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { LastTrim } from "../../api/trim.ts";
-import type { ReadableStore } from "../../kube/cache/store.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import { parseDuration } from "../../units/duration.ts";
-import { formatQuantity } from "../../units/quantity.ts";
-import { nextTrim, type TrimFacts } from "../decide/decide-next-trim.ts";
-import type { AgentMetrics } from "../metrics.ts";
-import type { Storage } from "../storage/storage.ts";
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import type { LastTrim } from "../../contracts/kinds/trim.ts";
+import { parseDuration } from "../../contracts/quantities/duration.ts";
+import { formatQuantity } from "../../contracts/quantities/quantity.ts";
+import type { ReadableStore } from "../../platform/kube/cache/store.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import { decideNextTrim, type TrimFacts } from "../decide/decide-next-trim.ts";
+import type { Trimming } from "../storage/storage.ts";
+import { unlessHung } from "../storage/storage-error.ts";
 import type { NodeRecords } from "../volumes/node-records.ts";
-import { saveRecord } from "../volumes/save-record.ts";
-import { mountedVolumeOf, type VolumeState, type VolumeStates } from "../volumes/volume-state.ts";
-import { withTimeLimit } from "../volumes/wait-with-limit.ts";
+import { type NodeVolume, saveRecord, type VolumesByHandle } from "../volumes/node-volume.ts";
+import { mountedVolumeOf, type NodeVolumeState } from "../volumes/volume-state.ts";
 
 export interface VolumeTrimmerParts {
   readonly nodeName: string;
-  readonly states: VolumeStates;
+  readonly volumes: VolumesByHandle;
   readonly layouts: Pick<ReadableStore<FilesystemLayout>, "get">;
-  readonly storage: Pick<Storage, "trim">;
+  readonly storage: Trimming;
   readonly records: Pick<NodeRecords, "write">;
-  readonly metrics: Pick<AgentMetrics, "trimEnded">;
+  readonly metrics: { trimEnded(outcome: TrimOutcome, trimmedBytes: number): void };
   readonly clock: Clock;
   readonly log: Logger;
-  /** There is something new to tell of the volume. */
+  /** The volume has something new to report. */
   readonly changed: (handle: string) => void;
 }
 
@@ -44,21 +43,21 @@ const TRIM_LIMIT_MS = 330_000;
 const GAVE_WAY_RETRY_MS = 600_000;
 
 export function createVolumeTrimmer(parts: VolumeTrimmerParts): VolumeTrimmer {
-  const { states, clock, log } = parts;
+  const { volumes, clock, log } = parts;
   const notBefore = new Map<string, number>();
   let looking: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   const lookOnce = async (): Promise<void> => {
     const nowMs = clock.nowMs();
-    for (const handle of notBefore.keys()) if (!states.has(handle)) notBefore.delete(handle);
+    for (const handle of notBefore.keys()) if (!volumes.has(handle)) notBefore.delete(handle);
     await noteWanted(parts, nowMs);
-    const handle = nextTrim(gather(parts, notBefore), nowMs);
-    const state = handle === undefined ? undefined : states.get(handle);
-    if (state === undefined) return;
-    const end = await trimNow(parts, state);
-    if (end === "GaveWay") notBefore.set(state.handle, clock.nowMs() + GAVE_WAY_RETRY_MS);
-    else notBefore.delete(state.handle);
+    const handle = decideNextTrim(gather(parts, notBefore), nowMs);
+    const volume = handle === undefined ? undefined : volumes.get(handle);
+    if (volume === undefined) return;
+    const end = await trimNow(parts, volume);
+    if (end === "GaveWay") notBefore.set(volume.handle, clock.nowMs() + GAVE_WAY_RETRY_MS);
+    else notBefore.delete(volume.handle);
   };
   const look = (): Promise<void> => {
     looking ??= lookOnce().finally(() => {
@@ -75,7 +74,7 @@ export function createVolumeTrimmer(parts: VolumeTrimmerParts): VolumeTrimmer {
     },
     stop: async () => {
       clearInterval(timer);
-      for (const { trimming } of states.values()) trimming?.abort("the agent ends");
+      for (const volume of volumes.values()) volume.cancel({ because: "TrimmerStops" });
     },
   };
 }
@@ -93,17 +92,17 @@ function wantedEveryMs({ layouts, nodeName }: VolumeTrimmerParts, handle: string
 
 /** A first trim is counted from here, also by an agent that is started again before it is due. */
 async function noteWanted(parts: VolumeTrimmerParts, nowMs: number): Promise<void> {
-  for (const state of parts.states.values()) {
-    const { lastTrim, trimWantedAt } = state.record;
-    if (lastTrim !== undefined || trimWantedAt !== undefined || !mayTrim(state)) continue;
-    if (wantedEveryMs(parts, state.handle) === undefined) continue;
-    state.record = { ...state.record, trimWantedAt: new Date(nowMs).toISOString() };
-    await save(parts, state);
+  for (const volume of parts.volumes.values()) {
+    const { lastTrim, trimWantedAt } = volume.state.record;
+    if (lastTrim !== undefined || trimWantedAt !== undefined || !mayTrim(volume.state)) continue;
+    if (wantedEveryMs(parts, volume.handle) === undefined) continue;
+    volume.dispatch({ type: "TrimWanted", at: new Date(nowMs).toISOString() });
+    await save(parts, volume);
   }
 }
 
 function gather(parts: VolumeTrimmerParts, notBefore: ReadonlyMap<string, number>): TrimFacts[] {
-  return [...parts.states.values()].flatMap((state): TrimFacts[] => {
+  return [...parts.volumes.values()].flatMap(({ state }): TrimFacts[] => {
     const { handle, record } = state;
     const everyMs = wantedEveryMs(parts, handle);
     const since = record.lastTrim?.endedAt ?? record.trimWantedAt;
@@ -114,38 +113,38 @@ function gather(parts: VolumeTrimmerParts, notBefore: ReadonlyMap<string, number
 }
 
 /** Not while anything is done to it, or is about to be: what was interrupted is resumed first. */
-function mayTrim({ mounted, closing, hung, running, record, recordProblem, removed }: VolumeState): boolean {
-  const isUsable = mounted !== undefined && !closing && !hung && !removed && recordProblem === undefined;
+function mayTrim({ mounted, closing, running, record, recordProblem }: NodeVolumeState): boolean {
+  const isUsable = mounted?.hung === false && !closing && recordProblem === undefined;
   return isUsable && running === undefined && record.operation === undefined;
 }
 
 type TrimOutcome = "Trimmed" | "GaveWay" | "Failed";
 
 /** From here to the begin nothing is awaited: what was gathered is still true. */
-async function trimNow(parts: VolumeTrimmerParts, state: VolumeState): Promise<TrimOutcome> {
+async function trimNow(parts: VolumeTrimmerParts, volume: NodeVolume): Promise<TrimOutcome> {
   const { storage, metrics, clock, log } = parts;
+  const { handle, state } = volume;
   if (state.mounted === undefined) return "GaveWay";
-  const trimming = new AbortController();
-  state.trimming = trimming;
+  volume.dispatch({ type: "TrimStarted" });
   try {
-    const trimmed = storage.trim(mountedVolumeOf(state.mounted, state.record), trimming.signal);
-    const trimmedBytes = await withTimeLimit(trimmed, TRIM_LIMIT_MS, `trimming volume ${state.handle}`);
+    const trimmed = storage.trim(mountedVolumeOf(state.mounted, state.record), volume.signalOf("trim"));
+    const trimmedBytes = await unlessHung(trimmed, TRIM_LIMIT_MS, `trimming volume ${handle}`);
     if (trimmedBytes === undefined) {
       metrics.trimEnded("GaveWay", 0);
-      log.info({ volume: state.handle }, "a trim gave way to another operation, and is tried again later");
+      log.info({ volume: handle }, "a trim gave way to another operation, and is tried again later");
       return "GaveWay";
     }
-    await conclude(parts, state, { endedAt: endOf(clock), trimmed: formatQuantity(trimmedBytes) });
+    await conclude(parts, volume, { endedAt: endOf(clock), trimmed: formatQuantity(trimmedBytes) });
     metrics.trimEnded("Trimmed", trimmedBytes);
-    log.info({ volume: state.handle, trimmedBytes }, "unused blocks went back by the policy's schedule");
+    log.info({ volume: handle, trimmedBytes }, "unused blocks went back by the policy's schedule");
     return "Trimmed";
   } catch (err) {
-    await conclude(parts, state, { endedAt: endOf(clock), trimmed: "0", message: (err as Error).message });
+    await conclude(parts, volume, { endedAt: endOf(clock), trimmed: "0", message: (err as Error).message });
     metrics.trimEnded("Failed", 0);
-    log.warn({ volume: state.handle, err }, "trimming failed; it is tried again at its next time");
+    log.warn({ volume: handle, err }, "trimming failed; it is tried again at its next time");
     return "Failed";
   } finally {
-    state.trimming = undefined;
+    volume.dispatch({ type: "TrimEnded" });
   }
 }
 
@@ -153,15 +152,15 @@ function endOf(clock: Clock): string {
   return new Date(clock.nowMs()).toISOString();
 }
 
-async function conclude(parts: VolumeTrimmerParts, state: VolumeState, lastTrim: LastTrim): Promise<void> {
-  state.record = { ...state.record, lastTrim };
-  await save(parts, state);
-  parts.changed(state.handle);
+async function conclude(parts: VolumeTrimmerParts, volume: NodeVolume, lastTrim: LastTrim): Promise<void> {
+  volume.dispatch({ type: "TrimConcluded", lastTrim });
+  await save(parts, volume);
+  parts.changed(volume.handle);
 }
 
 /** What cannot be written now is written with the volume's next turn, which says so. */
-async function save({ records, log }: VolumeTrimmerParts, state: VolumeState): Promise<void> {
-  await saveRecord(records, state, "ProcessDeath").catch((err: unknown) =>
-    log.warn({ volume: state.handle, err }, "what a trim is counted from could not be recorded on the node"),
+async function save({ records, log }: VolumeTrimmerParts, volume: NodeVolume): Promise<void> {
+  await saveRecord(records, volume, "ProcessDeath").catch((err: unknown) =>
+    log.warn({ volume: volume.handle, err }, "what a trim is counted from could not be recorded on the node"),
   );
 }

@@ -1,12 +1,23 @@
-// How kubelet learns of a CSI driver on its node: a socket in the directory that it watches (pluginregistration.v1). Kubelet
-// asks there who the driver is, and says what came of it. This only answers: kubelet itself asks again after a refusal, and
-// after its own restart; so a socket that a killed agent left is as good as a new one, and only an orderly end removes it.
+// How kubelet learns of a CSI driver on its node, and where it finds the node: a socket in the directory that it watches
+// (pluginregistration.v1), and the topology that the Node has at that moment. Kubelet asks who the driver is, and says what came of it.
+// This only answers: kubelet itself asks again after a refusal, and after its own restart; so a socket that a killed agent left is as good
+// as a new one, and only an orderly end removes it.
 
 import { join } from "node:path";
 import type { handleUnaryCall } from "@grpc/grpc-js";
-import { type RegistrationServer, RegistrationService } from "../../gen/pluginregistration/v1/registration.ts";
-import { serveOnSocket } from "../../process/grpc.ts";
-import type { Logger } from "../../process/log.ts";
+import type { Driver } from "../../contracts/csi/driver.ts";
+import { Refusal } from "../../contracts/csi/refusal.ts";
+import {
+  type RegistrationServer,
+  RegistrationService,
+} from "../../contracts/gen/pluginregistration/v1/registration.ts";
+import { NODES, type Node } from "../../contracts/kubernetes/resources.ts";
+import { TOPOLOGY_NODE, TOPOLOGY_PLACES } from "../../contracts/names.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { isKubeError } from "../../platform/kube/kube-error.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import { serveOnSocket } from "../../platform/process/grpc.ts";
+import type { Logger } from "../../platform/process/log.ts";
 
 export interface KubeletRegistration {
   readonly driverName: string;
@@ -70,4 +81,51 @@ export async function serveKubeletRegistration({
 
 function answer<Request, Response>(response: (request: Request) => Response): handleUnaryCall<Request, Response> {
   return (call, callback) => callback(null, response(call.request));
+}
+
+/**
+ * Where this node is, as kubelet registers it with a driver. A span may be used on other nodes, too: csi-provisioner compares region and
+ * zone with the class' allowedTopologies. They are what the Node says at that moment: kubelet refuses a driver that says anything else. The
+ * segments of a driver's topology. Throws KubeError, and a Refusal, after which kubelet asks again.
+ */
+export type NodePlace = (driver: Driver) => Promise<Readonly<Record<string, string>>>;
+
+/** Of a node that has just come: its cloud provider has not labelled it yet. */
+const UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized";
+/** A cloud provider labels a node within a minute; without one the taint may stay, and the driver is needed all the same. */
+const LABELS_WAIT_LIMIT_MS = 300_000;
+
+export function createNodePlace(
+  client: Pick<KubeClient, "get">,
+  nodeName: string,
+  clock: Pick<Clock, "monotonicMs">,
+): NodePlace {
+  const startedMs = clock.monotonicMs();
+  return async ({ attaches }) => {
+    const own = { [TOPOLOGY_NODE]: nodeName };
+    if (!attaches) return own;
+    const node = await readNode(client, nodeName);
+    const labels = node?.metadata.labels ?? {};
+    const places = TOPOLOGY_PLACES.flatMap((key) => (labels[key] ? [[key, labels[key]] as const] : []));
+    if (places.length === 0 && isUnlabelledYet(node) && clock.monotonicMs() - startedMs < LABELS_WAIT_LIMIT_MS)
+      throw new Refusal(
+        "UNAVAILABLE",
+        `node ${nodeName} has the taint ${UNINITIALIZED_TAINT}: its zone is not known yet`,
+      );
+    return { ...own, ...Object.fromEntries(places) };
+  };
+}
+
+/** Undefined: it is not there, or the agent's role is of an earlier version and does not let it read nodes. */
+async function readNode(client: Pick<KubeClient, "get">, name: string): Promise<Node | undefined> {
+  try {
+    return await client.get(NODES, { name });
+  } catch (error) {
+    if (isKubeError(error, "Forbidden")) return undefined;
+    throw error;
+  }
+}
+
+function isUnlabelledYet(node: Node | undefined): boolean {
+  return node?.spec?.taints?.some(({ key }) => key === UNINITIALIZED_TAINT) === true;
 }

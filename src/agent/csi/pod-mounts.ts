@@ -2,22 +2,37 @@
 // idempotent and never touch what is in the filesystem.
 import { lstatSync, readlinkSync } from "node:fs";
 import { basename, dirname } from "node:path";
-import type { VolumeMode } from "../../api/filesystem-layout.ts";
-import type { CommandPort, CommandResult } from "../../process/command-port.ts";
-import type { FilePort } from "../../process/file-port.ts";
-import { assertNoLink } from "../storage/filesystem/mount-point.ts";
-import { type Mount, mountAt, mountsOf, readMountTable } from "../storage/filesystem/mount-table.ts";
-import { StorageError } from "../storage/storage.ts";
+import type { VolumeMode } from "../../contracts/kinds/filesystem-layout.ts";
+import type { CommandPort, CommandResult } from "../../platform/process/effects/command-port.ts";
+import type { FilePort } from "../../platform/process/effects/file-port.ts";
+import { shownPath } from "../storage/block/raw-device.ts";
+import {
+  assertNoLink,
+  blockDeviceAt,
+  deviceNameOf,
+  isMountOf,
+  type Mount,
+  mountAt,
+  mountedAnywhere,
+  mountsOf,
+  readMountTable,
+} from "../storage/filesystem/devices-and-mounts.ts";
+import { readSimulatedCapacity } from "../storage/simulated/simulated-reader.ts";
+import type { MountedVolume } from "../storage/storage.ts";
+import { StorageError } from "../storage/storage-error.ts";
 
 export interface Publishing {
-  /** Of a raw device kubelet sees to it: a read-only mount of its node keeps nobody from writing. */
+  /** For a raw device kubelet enforces this: a read-only mount of the device node does not stop a process from writing. */
   readonly readOnly: boolean;
   readonly volumeMode: VolumeMode;
 }
 
 export interface PodMounts {
-  /** Makes targetPath show what is mounted at stagingPath. */
-  publish(stagingPath: string, targetPath: string, publishing: Publishing): Promise<void>;
+  /**
+   * Makes targetPath show a staged volume. Throws WrongFilesystem where its staging path shows anything else, the node's own disk perhaps:
+   * a pod would write there.
+   */
+  publish(volume: MountedVolume, targetPath: string, publishing: Publishing): Promise<void>;
   /** Takes it away, with the empty directory or file; no error when there is nothing. */
   unpublish(targetPath: string): Promise<void>;
   /** Whether the path shows what is mounted at stagingPath, or is that path. */
@@ -36,9 +51,11 @@ const STACKED_MOUNTS_LIMIT = 8;
 
 export function createBindMounts(commands: CommandPort, files: FilePort): PodMounts {
   return {
-    publish: async (stagingPath, targetPath, { readOnly, volumeMode }) => {
+    publish: async (volume, targetPath, { readOnly, volumeMode }) => {
+      const stagingPath = shownPath(volume);
       const table = readMountTable();
       const [staged, present] = [mountAt(stagingPath, table), mountAt(targetPath, table)];
+      if (!shows(staged, volume)) throw notStaged(volume, stagingPath, staged);
       if (present !== undefined && !showsSame(present, staged))
         throw new StorageError("DeviceBusy", `${targetPath} already shows ${present.source}; unmount it by hand`);
       if (present === undefined) {
@@ -86,6 +103,22 @@ export function createBindMounts(commands: CommandPort, files: FilePort): PodMou
   };
 }
 
+/** Whether that mount is the volume's: by the kernel alone, without a look into it. */
+function shows(staged: Mount | undefined, volume: MountedVolume): boolean {
+  if (staged === undefined) return false;
+  if (!("fsType" in volume)) return blockDeviceAt(shownPath(volume))?.path === volume.device;
+  if (volume.backend !== "span") return isMountOf(staged, volume.device);
+  return mountedAnywhere(deviceNameOf(staged.source), volume.fsid)?.endsWith(volume.fsid) === true;
+}
+
+function notStaged({ handle }: MountedVolume, stagingPath: string, staged: Mount | undefined): StorageError {
+  const what = staged === undefined ? "nothing is mounted" : `${staged.fsType} from ${staged.source} is mounted`;
+  return new StorageError(
+    "WrongFilesystem",
+    `end the pods of this node that use volume ${handle}, and kubelet stages it again: ${what} at ${stagingPath}`,
+  );
+}
+
 /** Bind mounts of devices all have one source, the filesystem of /dev. */
 function showsSame(shown: Mount, staged: Mount | undefined): boolean {
   return shown.source === staged?.source && shown.root === staged.root;
@@ -100,7 +133,9 @@ export function createPodLinks(commands: CommandPort, files: FilePort): PodMount
   // A link is found by its own path alone: those of an earlier agent are not known.
   const linked = new Map<string, string>();
   return {
-    publish: async (stagingPath, targetPath) => {
+    publish: async (volume, targetPath) => {
+      const stagingPath = volume.mountPath;
+      if (readSimulatedCapacity(stagingPath) === undefined) throw notStaged(volume, stagingPath, undefined);
       if (kindOf(targetPath) === "directory") await removeDirectory(commands, targetPath);
       const made = await commands.run(
         "publish/link",

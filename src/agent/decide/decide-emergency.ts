@@ -1,26 +1,11 @@
 // The emergency: when a filesystem is about to be full, the agent takes by itself what it was granted in advance, so that
 // a full disk is averted with engine and API server down. Pure: whether a grant is accepted, and whether it is spent now.
-import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
-import type { EmergencyGrant } from "../../api/filesystem-layout.ts";
-import type { Instant } from "../../process/clock.ts";
-import { parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import type { MemberFacts, OperationKind, ReadySpare } from "./decide-operation.ts";
 
-export interface Grant {
-  readonly sizeBytes: number;
-  readonly minAvailableBytes: number;
-  readonly expiryMs: number;
-}
-
-/** A grant as the API carries it, in numbers. An expiry that is no date has passed. */
-export function grantOf(grant: EmergencyGrant): Grant {
-  const expiryMs = Date.parse(grant.expiry);
-  return {
-    sizeBytes: parseQuantity(grant.size),
-    minAvailableBytes: parseQuantity(grant.minAvailable),
-    expiryMs: Number.isNaN(expiryMs) ? 0 : expiryMs,
-  };
-}
+import type { EmergencyGrant, OperationKind } from "../../contracts/kinds/filesystem-layout.ts";
+import { EMERGENCY_LIFE_MS, type Grant, readGrant } from "../../contracts/kinds/grant.ts";
+import { wholeGiB } from "../../contracts/quantities/quantity.ts";
+import type { Instant } from "../../platform/process/clock.ts";
+import type { ReadySpare, SpanMemberFacts } from "./decide-operation.ts";
 
 /** When this node read its grant, on the monotonic clock of that boot. */
 export interface GrantRead {
@@ -31,7 +16,10 @@ export interface GrantRead {
   readonly bootID?: string | undefined;
 }
 
-/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew. */
+/**
+ * What the disk stores with a grant: when this node first read it. Reading the same grant again does not change that time, except after a
+ * reboot, when it starts again.
+ */
 export function grantRead(
   grant: EmergencyGrant | undefined,
   known: GrantRead | undefined,
@@ -53,7 +41,7 @@ export function isAlive(
   { nowMs, monotonicMs }: Instant,
   bootID: string,
 ): boolean {
-  const { expiryMs } = grantOf(grant);
+  const { expiryMs } = readGrant(grant);
   if (expiryMs === 0) return false;
   const isKnown = known?.of === nameOf(grant) && known.bootID === bootID;
   return isKnown ? monotonicMs - known.monotonicMs < EMERGENCY_LIFE_MS : nowMs < expiryMs;
@@ -85,7 +73,7 @@ export function reachableGrant(grant: Grant, sizeBytes: number, members: SpareFa
   };
 }
 
-type SpareFacts = Pick<MemberFacts, "attainableBytes" | "spares">;
+type SpareFacts = Pick<SpanMemberFacts, "attainableBytes" | "spares">;
 
 /** One that waits to take others' place is taken where no plain one can be: the replacement is over then. */
 function fittingSpares(spares: readonly ReadySpare[], mostBytes: number): readonly ReadySpare[] {
@@ -148,8 +136,8 @@ function isPlausible({ capacityBytes, availableBytes }: EmergencyFacts): boolean
 }
 
 /**
- * The grant to keep when the layout carries `offered`. A grant written by a deposed leader is refused and the kept one
- * stays; the kept one also stays valid under a newer epoch until it is replaced, withdrawn or expires.
+ * The grant that stays when the layout carries `offered`. A grant written by a deposed leader is refused, and the present one stays. The
+ * present one also stays valid under a newer epoch until it is replaced, withdrawn or expires.
  */
 export function acceptedGrant(
   kept: EmergencyGrant | undefined,

@@ -15,7 +15,7 @@ export interface TrimFacts {
 const JITTER_RATIO = 0.1;
 
 /** The one that is overdue the longest; undefined: none is due. */
-export function nextTrim(volumes: readonly TrimFacts[], nowMs: number): string | undefined {
+export function decideNextTrim(volumes: readonly TrimFacts[], nowMs: number): string | undefined {
   const due = volumes
     .map((facts) => ({ handle: facts.handle, dueAtMs: trimDueAtMs(facts, nowMs) }))
     .filter(({ dueAtMs }) => dueAtMs <= nowMs)

@@ -1,19 +1,8 @@
 // What the agent does next about one volume's size: pure, from what the layout wants, what the node's record says and what
 // the member measures. It never acts, and it never guesses: whatever it is not sure of stays as it is.
-import type { Operation } from "../../api/filesystem-layout.ts";
-import { formatBytes, parseQuantity } from "../../units/quantity.ts";
-
-export type OperationKind = "Extend" | "Shrink";
-
-/** spec.target, in bytes. */
-export interface TargetFacts {
-  readonly sizeBytes: number;
-  readonly fromBytes: number;
-  readonly epoch: number;
-  readonly decidedAt: string;
-  /** RFC 3339; from then on a shrink of an unmounted filesystem is not begun. Undefined: it never is. */
-  readonly notAfter?: string | undefined;
-}
+import type { Operation, OperationKind } from "../../contracts/kinds/filesystem-layout.ts";
+import type { Target } from "../../contracts/kinds/target.ts";
+import { formatBytes, parseQuantity } from "../../contracts/quantities/quantity.ts";
 
 /** The operation that this process carries out at this moment. */
 export interface RunningFacts {
@@ -22,7 +11,7 @@ export interface RunningFacts {
   readonly cancelling: boolean;
 }
 
-/** A member beside the filesystem that its node has looked at. */
+/** A member next to the filesystem, not in it, whose device its node has checked. */
 export interface ReadySpare {
   readonly name: string;
   readonly sizeBytes: number;
@@ -31,7 +20,7 @@ export interface ReadySpare {
 }
 
 /** Of a filesystem of several members. */
-export interface MemberFacts {
+export interface SpanMemberFacts {
   /** What it can grow to with the members that are on this node now, bytes. */
   readonly attainableBytes: number;
   /** Spares that are ready on this node, which an emergency may take in addition to that; no target takes them. */
@@ -42,8 +31,8 @@ export interface MemberFacts {
   readonly awaited: string | undefined;
   /** Members that shall leave are in it still. */
   readonly leaving: boolean;
-  /** Members that shall leave are out of it, and not let go of yet. */
-  readonly unsettled: boolean;
+  /** Members that shall leave are out of the filesystem, but not released yet. */
+  readonly unreleased: boolean;
 }
 
 export interface OperationFacts {
@@ -60,14 +49,14 @@ export interface OperationFacts {
   /** It is never made smaller while it is mounted: decideUnmountedShrink says when. */
   readonly shrinksOnlyUnmounted: boolean;
   /** Undefined: its one member takes any size. */
-  readonly members: MemberFacts | undefined;
-  readonly target: TargetFacts | undefined;
+  readonly members: SpanMemberFacts | undefined;
+  readonly target: Target | undefined;
   /** The highest epoch ever accepted for this volume. */
   readonly highestEpoch: number;
   /** The target that was carried out, or given up, last. */
   readonly endedDecidedAt: string | undefined;
   readonly running: RunningFacts | undefined;
-  /** Recorded as running, but by an agent that is no more. */
+  /** Recorded as running, but the agent that ran it has ended. */
   readonly interrupted: Operation | undefined;
 }
 
@@ -95,7 +84,7 @@ export type OperationDecision =
   | {
       readonly act: "Start";
       readonly kind: OperationKind;
-      readonly target: TargetFacts;
+      readonly target: Target;
       readonly fromBytes: number;
       readonly toBytes: number;
     }
@@ -104,11 +93,12 @@ export type OperationDecision =
   | { readonly act: "Abandon"; readonly operation: Operation; readonly message: string }
   | { readonly act: "CancelShrink"; readonly message: string }
   | { readonly act: "RemoveMember" }
-  | { readonly act: "SettleMembers" }
+  /** And whatever comes of that: a spare is brought here as well, where one is to be prepared. */
+  | { readonly act: "ReleaseMembers"; readonly spareToPrepare: boolean }
   | { readonly act: "PrepareSpares" };
 
 /** The engine wants no other size than the one that it decided on: what shrinks stops. */
-function asksToStay({ sizeBytes, fromBytes }: TargetFacts): boolean {
+function keepsSize({ sizeBytes, fromBytes }: Target): boolean {
   return sizeBytes === fromBytes;
 }
 
@@ -124,8 +114,9 @@ export function decideOperation(facts: OperationFacts): OperationDecision {
   const wanted = endedTarget(facts) ?? ofThisEpoch(facts, towardsTarget(facts));
   // A driver that does not take its member back holds nothing up.
   if (wanted.act !== "Nothing") return wanted;
-  if (facts.members?.unsettled === true) return { act: "SettleMembers" };
-  return facts.members?.spareToPrepare === true ? { act: "PrepareSpares" } : wanted;
+  const { unreleased: unsettled = false, spareToPrepare = false } = facts.members ?? {};
+  if (unsettled) return { act: "ReleaseMembers", spareToPrepare };
+  return spareToPrepare ? { act: "PrepareSpares" } : wanted;
 }
 
 function firstOf(checks: readonly Check[], facts: OperationFacts): OperationDecision | undefined {
@@ -148,7 +139,7 @@ function whatRuns({ running, target, sizeBytes, highestEpoch }: OperationFacts):
   const busy = nothing("OperationInProgress", `the ${running.kind} is running`);
   if (running.kind === "Extend" || running.cancelling || target === undefined) return busy;
   if (target.decidedAt === running.decidedAt || target.epoch < highestEpoch) return busy;
-  if (asksToStay(target)) return { act: "CancelShrink", message: "it is not wanted any more; the size stays as it is" };
+  if (keepsSize(target)) return { act: "CancelShrink", message: "it is no longer wanted; the size stays as it is" };
   const wantsMore = target.sizeBytes > target.fromBytes || target.sizeBytes > (sizeBytes ?? Number.POSITIVE_INFINITY);
   if (!wantsMore) return busy;
   return { act: "CancelShrink", message: `an extend to ${formatBytes(target.sizeBytes)} goes first` };
@@ -188,7 +179,7 @@ function interruption({
 }
 
 /** It was begun with members that may have gone to another node together with the volume, and not have come yet. */
-function resumeExtend(operation: Operation, members: MemberFacts | undefined): OperationDecision {
+function resumeExtend(operation: Operation, members: SpanMemberFacts | undefined): OperationDecision {
   const isShort = members !== undefined && members.attainableBytes < parseQuantity(operation.to);
   if (!isShort || members.awaited === undefined) return { act: "Resume", operation };
   return nothing("WaitingForMember", `the interrupted extend to ${operation.to} waits for ${members.awaited}`);
@@ -205,7 +196,9 @@ function ofThisEpoch({ target, highestEpoch }: OperationFacts, wanted: Operation
   };
 }
 
-/** An older one, too: objects restored from a backup carry targets that were carried out long ago. */
+/**
+ * Also true of a target older than the last one that ended: objects restored from a backup carry targets that were carried out long before.
+ */
 function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecision | undefined {
   if (target === undefined || endedDecidedAt === undefined) return undefined;
   const isEnded = target.decidedAt === endedDecidedAt || Date.parse(target.decidedAt) <= Date.parse(endedDecidedAt);
@@ -216,7 +209,7 @@ function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecis
 function towardsTarget({ target, sizeBytes, members, shrinksOnlyUnmounted }: OperationFacts): OperationDecision {
   if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
   // Decided while a shrink ran, which may have come further since: what was reached stays.
-  if (asksToStay(target)) return nothing("AtTarget", `the size of ${formatBytes(sizeBytes)} stays, as decided`);
+  if (keepsSize(target)) return nothing("AtTarget", `the size of ${formatBytes(sizeBytes)} stays, as decided`);
   if (target.sizeBytes === sizeBytes) return nothing("AtTarget", `the size is ${formatBytes(sizeBytes)}, as decided`);
   if (target.sizeBytes > sizeBytes) return extend(target, sizeBytes, members);
   if (target.fromBytes === sizeBytes)
@@ -230,14 +223,14 @@ function towardsTarget({ target, sizeBytes, members, shrinksOnlyUnmounted }: Ope
 }
 
 /** With the members that are here, as far as they go: the rest comes with the others. */
-function extend(target: TargetFacts, fromBytes: number, members: MemberFacts | undefined): OperationDecision {
+function extend(target: Target, fromBytes: number, members: SpanMemberFacts | undefined): OperationDecision {
   const toBytes = Math.min(target.sizeBytes, members?.attainableBytes ?? target.sizeBytes);
   if (toBytes > fromBytes) return { act: "Start", kind: "Extend", target, fromBytes, toBytes };
   const awaited = members?.awaited ?? "a member that its layout does not have yet";
   return nothing("WaitingForMember", `the extend to ${formatBytes(target.sizeBytes)} waits for ${awaited}`);
 }
 
-function shrink(target: TargetFacts, fromBytes: number, members: MemberFacts | undefined): OperationDecision {
+function shrink(target: Target, fromBytes: number, members: SpanMemberFacts | undefined): OperationDecision {
   if (members === undefined || members.leaving)
     return { act: "Start", kind: "Shrink", target, fromBytes, toBytes: target.sizeBytes };
   return nothing("NoMemberLeaves", `no member shall leave for the shrink to ${formatBytes(target.sizeBytes)}`);
@@ -245,4 +238,19 @@ function shrink(target: TargetFacts, fromBytes: number, members: MemberFacts | u
 
 function nothing(reason: IdleReason, message: string): OperationDecision {
   return { act: "Nothing", reason, message };
+}
+
+export type UnmountedShrinkDecision = OperationDecision & { readonly act: "Start" };
+
+/**
+ * Whether a filesystem that has just been unmounted is made smaller now; undefined: it stays as it is. The same checks as for a mounted one,
+ * and the target's own end of time: what was decided for a window is not done after it.
+ */
+export function decideUnmountedShrink(facts: OperationFacts, nowMs: number): UnmountedShrinkDecision | undefined {
+  const { shrinksOnlyUnmounted, mounted, layoutKnown, target } = facts;
+  if (!shrinksOnlyUnmounted || mounted || !layoutKnown || target?.notAfterMs === undefined) return undefined;
+  // NaN compares false, so a time that cannot be read counts as past.
+  if (!(nowMs < target.notAfterMs)) return undefined;
+  const decision = decideOperation({ ...facts, mounted: true, shrinksOnlyUnmounted: false });
+  return decision.act === "Start" && decision.kind === "Shrink" ? decision : undefined;
 }

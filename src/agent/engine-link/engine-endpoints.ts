@@ -1,11 +1,11 @@
 // Where the policy-engine's replicas are, as the EndpointSlices of their Service say: known at once when one comes or goes, and
 // without a DNS server. What was known last stays while the API server cannot be asked.
 
-import { createReflector } from "../../kube/cache/reflector.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { ENDPOINT_SLICES, type EndpointSlice } from "../../kube/resources.ts";
-import { formatAddress } from "../../process/address.ts";
-import type { Logger } from "../../process/log.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "../../contracts/kubernetes/resources.ts";
+import { createReflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { formatAddress } from "../../platform/process/flags.ts";
+import type { Logger } from "../../platform/process/log.ts";
 
 export interface ServiceReference {
   readonly namespace: string;

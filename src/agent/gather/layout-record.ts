@@ -1,11 +1,12 @@
-// Reading a FilesystemLayout as this node's agent: pure, strict, and nothing from the API becomes a path unchecked.
-import { FILE_NAME, type FilesystemLayout, type MemberSpec } from "../../api/filesystem-layout.ts";
-import { volumeUIDOf } from "../../api/identity.ts";
-import { parseQuantity } from "../../units/quantity.ts";
+// Reading a FilesystemLayout as this node's agent: pure, strict, and nothing from the API becomes a path unchecked. What this node has in
+// use is not taken from it by a layout that says less; the layout alone says what is attached.
+
+import { volumeUIDOf } from "../../contracts/identity.ts";
+import { FILE_NAME, type FilesystemLayout, type MemberSpec } from "../../contracts/kinds/filesystem-layout.ts";
+import { readTarget, type Target } from "../../contracts/kinds/target.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
 import { acceptedGrant } from "../decide/decide-emergency.ts";
-import type { TargetFacts } from "../decide/decide-operation.ts";
-import { readMembers } from "../member-drivers/read-members.ts";
-import type { SpanMember } from "../member-drivers/span-member.ts";
+import type { DriverVolume, SpanMember } from "../member-drivers/span-member.ts";
 import type { LoopRecord, LvmRecord, NodeRecord, SpanRecord } from "../volumes/node-records.ts";
 
 /** As LVM allows them (lvm(8)), less those that begin with a dot or a hyphen: they name files and are arguments. */
@@ -158,13 +159,138 @@ function wasMade({ status }: FilesystemLayout, member: MemberSpec): boolean {
   return status?.members?.some(({ name, state }) => name === member.name && state !== "Removed") ?? false;
 }
 
-export function targetOf({ spec }: FilesystemLayout): TargetFacts | undefined {
-  if (spec.target === undefined) return undefined;
-  const { size, from, epoch, decidedAt, notAfter } = spec.target;
-  return { sizeBytes: parseQuantity(size), fromBytes: parseQuantity(from), epoch, decidedAt, notAfter };
+export function targetOf({ spec }: FilesystemLayout): Target | undefined {
+  return spec.target && readTarget(spec.target);
 }
 
 /** The layout asks for the member to be deleted, with its data. */
 export function isRemovalWanted({ spec }: FilesystemLayout): boolean {
   return spec.members !== undefined && spec.members.length > 0 && spec.members.every((m) => m.state === "Removed");
+}
+
+const MEMBER_NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/**
+ * `staged`: the filesystem may be mounted here. The error, thrown by `refuse`, names what is wrong in the layout.
+ */
+function readMembers(
+  layout: FilesystemLayout,
+  kept: readonly SpanMember[],
+  staged: boolean,
+  refuse: (problem: string) => Error,
+): SpanMember[] {
+  const members = (layout.spec.members ?? [])
+    .filter((member) => !isGone(layout, member))
+    .map((member) => readMember(layout, member, keptAs(kept, member), refuse));
+  const names = new Set(members.map(({ name }) => name));
+  // A map of the data that has lost a place by mistake does not make this node lose it, too.
+  const lost = staged ? kept.filter(({ name, wanted }) => !names.has(name) && wanted !== "Removed") : [];
+  return [...members, ...lost];
+}
+
+function keptAs(kept: readonly SpanMember[], { name }: MemberSpec): SpanMember | undefined {
+  return kept.find((member) => member.name === name);
+}
+
+/** Wiped and given back: there is no way back from there, and nothing left to do. */
+function isGone(layout: FilesystemLayout, { name, state }: MemberSpec): boolean {
+  return state === "Removed" && reportedState(layout, name) === "Removed";
+}
+
+type ReportedState = NonNullable<NonNullable<FilesystemLayout["status"]>["members"]>[number]["state"];
+
+function reportedState({ status }: FilesystemLayout, name: string): ReportedState | undefined {
+  return status?.members?.find((member) => member.name === name)?.state;
+}
+
+/** A layout that says nothing of any member is a rebuilt one: what the node knows stands. */
+function reportedDevice(
+  { status }: FilesystemLayout,
+  name: string,
+  before: SpanMember | undefined,
+): SpanMember["reported"] {
+  const members = status?.members ?? [];
+  if (members.length === 0) return before?.reported;
+  const { state, deviceUUID, devid } = members.find((member) => member.name === name) ?? {};
+  return state !== "Present" || deviceUUID === undefined || devid === undefined ? undefined : { deviceUUID, devid };
+}
+
+function readMember(
+  layout: FilesystemLayout,
+  member: MemberSpec,
+  before: SpanMember | undefined,
+  refuse: (problem: string) => Error,
+): SpanMember {
+  const { name, size, state, source, replaces } = member;
+  if (!MEMBER_NAME.test(name)) throw refuse(`member "${name}" has no plain name`);
+  const { claim } = source;
+  if (claim === undefined) throw refuse(`member ${name} names no claim in source.claim`);
+  const volume = before?.volume ?? driverVolumeOf(claim);
+  const isSameVolume = volume?.volumeHandle === claim.volumeHandle;
+  const isHere = claim.attachment !== undefined && claim.attachment.nodeName === layout.spec.nodeName;
+  const isTaken = wasTaken(layout, member, before);
+  return {
+    name,
+    claim: claim.name,
+    wanted: isTaken ? "Present" : (state ?? "Present"),
+    ...(isTaken ? { taken: true } : {}),
+    ...(replaces === undefined ? {} : { replaces: true }),
+    ...knownAgainst(layout, member),
+    wasInside: reportedState(layout, name) === "Present",
+    ...optional("reported", reportedDevice(layout, name, before)),
+    ...optional("sizeBytes", bytesOf(size)),
+    ...optional("capacityBytes", bytesOf(claim.capacity)),
+    ...optional("volume", volume),
+    ...optional(
+      "persistentVolumeUID",
+      before?.persistentVolumeUID ?? (isSameVolume ? claim.persistentVolumeUID : undefined),
+    ),
+    ...(isHere ? { attachment: { context: claim.attachment?.context ?? {} } } : {}),
+  };
+}
+
+/** By an emergency, here or on another node: there is no way back into being a spare, and the layout follows. */
+function wasTaken(layout: FilesystemLayout, member: MemberSpec, before: SpanMember | undefined): boolean {
+  const { name, state } = member;
+  if (state !== "Spare") return false;
+  return (
+    reportedState(layout, name) === "Present" || (before?.taken === true && !isRefusedSince(layout, member, before))
+  );
+}
+
+/**
+ * Whether the member could not be added because of what its device carries, and its layout has said so since: then it is a spare that is
+ * checked again. What the layout said before the member was taken does not count: the device had been wiped, and the layout may be behind.
+ */
+function isRefusedSince(layout: FilesystemLayout, member: MemberSpec, before: SpanMember): boolean {
+  const { refused, carried } = knownAgainst(layout, member);
+  if (refused === undefined) return false;
+  return before.refused === undefined || (carried !== undefined && carried !== before.carried);
+}
+
+function knownAgainst({ status }: FilesystemLayout, { name, refused }: MemberSpec): Partial<SpanMember> {
+  const carried = status?.refused?.find((one) => one.name === name)?.message;
+  return { ...(refused === undefined ? {} : { refused: true }), ...optional("carried", carried) };
+}
+
+function bytesOf(quantity: string | undefined): number | undefined {
+  return quantity === undefined ? undefined : parseQuantity(quantity);
+}
+
+function driverVolumeOf(claim: NonNullable<MemberSpec["source"]["claim"]>): DriverVolume | undefined {
+  const { driver, volumeHandle, volumeAttributes = {} } = claim;
+  if (driver === undefined || volumeHandle === undefined) return undefined;
+  return {
+    driver,
+    volumeHandle,
+    volumeAttributes,
+    ...optional("nodeStageSecretRef", claim.nodeStageSecretRef),
+    ...optional("nodePublishSecretRef", claim.nodePublishSecretRef),
+    ...optional("nodeExpandSecretRef", claim.nodeExpandSecretRef),
+  };
+}
+
+/** The record is written as JSON: what is not there has no key. */
+function optional<Key extends string, Value>(key: Key, value: Value | undefined): { [K in Key]?: Value } {
+  return value === undefined ? {} : ({ [key]: value } as { [K in Key]: Value });
 }

@@ -1,26 +1,27 @@
-// The volume of LVM behind a LogicalVolume: found, or made once. Its name is the object's UID, so that whoever asks again after a crash
-// finds what was made before.
+// The volume of LVM behind a LogicalVolume: found, or made once. Its name is the object's UID, so that a repeated call after a crash finds
+// what was made before.
+
 import { status } from "@grpc/grpc-js";
-import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
-import type { Volume } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { parseQuantity } from "../../units/quantity.ts";
-import type { LvmdCalls } from "../lvmd-client/lvmd-calls.ts";
-import { LvmdError } from "../lvmd-client/lvmd-error.ts";
-import { UNMOUNTED_SHRINK_TAG } from "../storage/lvm/content-tags.ts";
-import type { VolumeLanes } from "../volumes/volume-lanes.ts";
-import { tagsOf } from "./volume-tags.ts";
+import type { Volume } from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import { snapshotUIDOf, volumeUIDOf } from "../../contracts/identity.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../contracts/kinds/logical-volume.ts";
+import { RECORDS } from "../../contracts/names.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { KeyedQueue } from "../../platform/process/async/keyed-queue.ts";
+import { type LvmdCalls, LvmdError } from "../lvmd-client/lvmd-calls.ts";
+import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG, UNMOUNTED_SHRINK_TAG } from "../storage/lvm/logical-volume.ts";
 
 export interface FindOrMakeParts {
   readonly nodeName: string;
   readonly lvmd: LvmdCalls;
   readonly client: Pick<KubeClient, "get">;
-  readonly lanes: VolumeLanes;
+  readonly queues: KeyedQueue;
   /** Its layout asks for the removal of its data. */
   readonly isBeingRemoved: (name: string) => boolean;
 }
 
-/** `Gone`: nothing is to be told. Throws LvmdError and KubeError; what isForGood says of those is for good. */
+/** `Gone`: there is no status to write. Throws LvmdError and KubeError; the reconciler knows which codes of LvmdError are permanent. */
 export type FoundOrMade = Pick<Volume, "name" | "sizeBytes"> | "Gone";
 
 export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<FoundOrMade> {
@@ -51,7 +52,7 @@ async function find(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<Foun
   const name = wanted.status?.volumeID ?? volumeID ?? uidOf(wanted);
   const found = await parts.lvmd.volume(deviceClass, name);
   if (found !== undefined && !isCutShort(wanted, found)) return found;
-  // Made once and not there any more: it was removed with its layout, or data is missing. No empty one takes its place.
+  // It was made once and is no longer there: it was removed with its layout, or data is missing. No empty volume takes its place.
   if (wanted.status?.volumeID !== undefined) return "Gone";
   if (volumeID !== undefined)
     throw new LvmdError(status.NOT_FOUND, `device class ${deviceClass} has no volume ${volumeID}`, "looking for it");
@@ -63,8 +64,8 @@ async function find(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<Foun
 }
 
 /**
- * A snapshot is made in steps: made, enlarged, made read-only. Until it is told, a death may have left one without the later ones, which the
- * same call to lvmd goes on with.
+ * lvmd makes a snapshot in steps: it makes it, enlarges it, and makes it read-only. Until the status names the volume, a crash may have
+ * left it without the later steps. The same call to lvmd goes on with them.
  */
 function isCutShort({ spec, status: told }: LogicalVolume, { sizeBytes, attr }: Volume): boolean {
   if (spec.source === undefined || spec.volumeID !== undefined || told?.volumeID !== undefined) return false;
@@ -72,13 +73,15 @@ function isCutShort({ spec, status: told }: LogicalVolume, { sizeBytes, attr }: 
   return spec.accessType === "ro" ? attr.charAt(1) !== "r" : sizeBytes < parseQuantity(spec.size);
 }
 
-/** A copy whose source has gone, say: nobody can tell whether somebody has seen it, so it is not removed, and not taken for whole. */
+/**
+ * For instance a copy whose source has gone. Another process may have read it, so the agent neither removes it nor takes it for complete.
+ */
 function halfMade({ name, deviceClass }: Volume, error: LvmdError): LvmdError {
   const left = `logical volume ${name} of device class ${deviceClass} was begun for it, and is left half made`;
   return new LvmdError(error.code, `${error.said}; ${left}`, "finishing a copy", error);
 }
 
-/** What the watch has not said yet is asked for: a volume that is made for an object which has just gone belongs to nobody. */
+/** The watch may be behind, so the API server is asked: a volume that is made for an object that has just gone would have no owner. */
 async function isStillWanted({ client, isBeingRemoved }: FindOrMakeParts, wanted: LogicalVolume): Promise<boolean> {
   const { name } = wanted.metadata;
   if (isBeingRemoved(name)) return false;
@@ -94,9 +97,9 @@ async function copy(parts: FindOrMakeParts, wanted: LogicalVolume, source: strin
   const sizeBytes = accessType === "ro" ? 0 : parseQuantity(size);
   const request = { name: uidOf(wanted), deviceClass, tags: tagsOf(wanted), sizeBytes, sourceVolume, accessType };
   await refuseWhileShrinking(parts, deviceClass, sourceVolume);
-  // A shrink of the unmounted source takes place in its lane, too: none begins in between. It may take hours, for which no worker waits.
-  if (parts.lanes.isBusy(source)) throw notNow(sourceVolume, "it is being mounted or unmounted");
-  await parts.lanes.run(source, async () => {
+  // A shrink of the unmounted source takes place in its queue, too: none begins in between. It may take hours, for which no worker waits.
+  if (parts.queues.isBusy(source)) throw notNow(sourceVolume, "it is being mounted or unmounted");
+  await parts.queues.run(source, async () => {
     await refuseWhileShrinking(parts, deviceClass, sourceVolume);
     await parts.lvmd.createSnapshot(request);
   });
@@ -135,4 +138,37 @@ async function sourceVolumeOf(
 function uidOf({ metadata: { name, uid } }: LogicalVolume): string {
   if (uid === undefined) throw new Error(`bug: LogicalVolume ${name} has no UID, and did not come from an API server`);
   return uid;
+}
+
+const CLAIM_TAG = "tidemark.dev/claim=";
+
+/**
+ * What LVM itself knows of whose a volume is: its tags, from which people and a new agent find its claim. Pure. The volume's or the
+ * snapshot's own UID first, the claim where that is known, what its content is, and of a copy that it may hold data which is another's by
+ * its UUID. Throws TypeError on a name that is neither a volume handle nor a snapshot id.
+ */
+export function tagsOf({ metadata, spec }: LogicalVolume): string[] {
+  const volumeUID = volumeUIDOf(metadata.name);
+  const ownUID = volumeUID ?? snapshotUIDOf(metadata.name);
+  if (ownUID === undefined)
+    throw new TypeError(`LogicalVolume ${metadata.name} is named neither like a volume handle nor like a snapshot`);
+  return [`${RECORDS.volumeUID}=${ownUID}`, ...claimTags(spec.claimRef), ...contentTags(spec, volumeUID !== undefined)];
+}
+
+/** A raw block volume is never looked into: its copies have no UUID of their own to get. */
+function contentTags({ volumeMode, source }: LogicalVolume["spec"], isVolume: boolean): string[] {
+  if (volumeMode === "Block") return [RAW_BLOCK_TAG];
+  if (source === undefined) return [];
+  return isVolume ? [FORMATTED_TAG, COPY_TAG] : [FORMATTED_TAG];
+}
+
+function claimTags(claimRef: LogicalVolume["spec"]["claimRef"]): string[] {
+  if (claimRef === undefined) return [];
+  const { namespace = "", name } = claimRef;
+  return [`${CLAIM_TAG}${withAllowedCharacters(`${namespace}/${name}`)}`];
+}
+
+/** lvm(8), "Tags". */
+function withAllowedCharacters(text: string): string {
+  return text.replaceAll(/[^A-Za-z0-9_+.\-/=!:&#]/g, "_");
 }

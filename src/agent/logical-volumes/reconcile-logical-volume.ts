@@ -1,25 +1,26 @@
-// One look at one LogicalVolume of this node: its volume is found or made, or a snapshot removed, and what is there is told. What cannot
-// succeed as things are is told and left; anything else is tried again.
+// Reconciles one LogicalVolume of this node: finds or makes its volume, or removes a snapshot, and reports what is there. What cannot
+// succeed as things are is reported and left; anything else is tried again.
+
 import { status } from "@grpc/grpc-js";
-import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeStatus } from "../../api/logical-volume.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import type { ReadableStore } from "../../kube/cache/store.ts";
-import type { Applier } from "../../kube/client/apply-on-change.ts";
-import { versionOf } from "../../kube/client/on-latest.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import { isKubeError } from "../../kube/kube-error.ts";
-import type { Outcome } from "../../kube/queue/work-queue.ts";
-import type { Logger } from "../../process/log.ts";
-import { formatQuantity } from "../../units/quantity.ts";
-import { LvmdError } from "../lvmd-client/lvmd-error.ts";
-import type { VolumeLanes } from "../volumes/volume-lanes.ts";
+import { snapshotUIDOf } from "../../contracts/identity.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeStatus } from "../../contracts/kinds/logical-volume.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../contracts/names.ts";
+import { formatQuantity } from "../../contracts/quantities/quantity.ts";
+import type { ReadableStore } from "../../platform/kube/cache/store.ts";
+import { type Applier, versionOf } from "../../platform/kube/client/writes.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import { isKubeError } from "../../platform/kube/kube-error.ts";
+import type { Outcome } from "../../platform/kube/queue/work-queue.ts";
+import type { KeyedQueue } from "../../platform/process/async/keyed-queue.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import { type LvmdCalls, LvmdError } from "../lvmd-client/lvmd-calls.ts";
+import { taggedVolumeUID } from "../storage/lvm/logical-volume.ts";
 import { type FindOrMakeParts, findOrMake } from "./find-or-make.ts";
-import { type RemoveSnapshotParts, removeSnapshot } from "./remove-snapshot.ts";
 
 export interface LogicalVolumeParts extends FindOrMakeParts, RemoveSnapshotParts {
   readonly volumes: ReadableStore<LogicalVolume>;
-  /** Its removal takes place in the same lane. */
-  readonly lanes: VolumeLanes;
+  /** Its removal takes place in the same queue. */
+  readonly queues: KeyedQueue;
   readonly applier: Applier;
   readonly events: EventRecorder;
   readonly log: Logger;
@@ -29,7 +30,7 @@ const APPLY_OPTIONS = { fieldManager: FIELD_MANAGERS.agent, force: true, subreso
 
 /** Rejects with what is to be tried again. */
 export async function reconcileLogicalVolume(parts: LogicalVolumeParts, name: string): Promise<Outcome> {
-  await parts.lanes.run(name, async () => {
+  await parts.queues.run(name, async () => {
     const volume = parts.volumes.get(name);
     if (volume === undefined || !isForThisNode(parts, volume)) return;
     if (volume.spec.state !== "Removed" && isGivenUp(volume)) return;
@@ -58,7 +59,7 @@ function isGivenUp({ metadata, status: told }: LogicalVolume): boolean {
   );
 }
 
-/** Undefined: there is nothing to tell. */
+/** Undefined: there is no status to write. */
 async function statusOf(parts: LogicalVolumeParts, volume: LogicalVolume): Promise<LogicalVolumeStatus | undefined> {
   const observedGeneration = volume.metadata.generation;
   try {
@@ -92,6 +93,33 @@ async function tell({ applier }: LogicalVolumeParts, live: LogicalVolume, told: 
   try {
     await applier.applyOnChange("logical-volume/status", LOGICAL_VOLUMES, configuration, APPLY_OPTIONS, live);
   } catch (error) {
-    if (!isKubeError(error, "NotFound")) throw error; // deleted meanwhile
+    if (!isKubeError(error, "NotFound")) throw error; // deleted since it was read
   }
+}
+
+export interface RemoveSnapshotParts {
+  readonly lvmd: LvmdCalls;
+  /** Some FilesystemLayout has it as its member. */
+  readonly isMember: (volumeID: string) => boolean;
+}
+
+/**
+ * Removes what LVM has of a snapshot, once its object asks for that. Never a volume's data: that goes by its FilesystemLayout alone.
+ * Idempotent. Throws LvmdError, also where the volume is not a snapshot of this name: the volume stays, and is checked again.
+ */
+export async function removeSnapshot(
+  { lvmd, isMember }: RemoveSnapshotParts,
+  { metadata, spec, status: told }: LogicalVolume,
+): Promise<void> {
+  const name = told?.volumeID ?? spec.volumeID ?? metadata.uid ?? "";
+  const task = `removing snapshot ${metadata.name}`;
+  const refuse = (why: string): Error => new LvmdError(status.FAILED_PRECONDITION, `${name} ${why}`, task);
+  const snapshotUID = snapshotUIDOf(metadata.name);
+  if (snapshotUID === undefined) throw refuse("is a volume's, which only its FilesystemLayout removes");
+  if (isMember(name)) throw refuse("is a FilesystemLayout's member");
+  const found = await lvmd.volume(spec.deviceClass, name);
+  if (found !== undefined && taggedVolumeUID(found.tags) !== snapshotUID)
+    throw refuse("is not tagged as this snapshot's; it is left as it is");
+  // Also where it was not found: only this call distinguishes a volume that is gone from a class that is out of reach.
+  await lvmd.wipeAndRemove(spec.deviceClass, name);
 }

@@ -1,13 +1,15 @@
 // The agent's calls to its node's lvmd: one connection, a deadline on each, and those that change something as effects. It knows the wire
 // and decides nothing.
+
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import {
   CancelReduceResponse_Outcome,
+  type DeviceClass,
   type ExtendThinPoolRequest,
   LvmdClient,
   type ReduceLVRequest,
   type Volume,
-} from "../../gen/tidemark/lvmd/v1/lvmd.ts";
+} from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import {
   type CreateLVRequest,
   type CreateLVSnapshotRequest,
@@ -15,11 +17,9 @@ import {
   type LogicalVolume,
   LVServiceClient,
   VGServiceClient,
-} from "../../gen/topolvm/lvmd.ts";
-import type { Effects } from "../../process/effects.ts";
-import { callAsEffect } from "../../process/grpc.ts";
-import { SOCKET_OPTIONS } from "../member-drivers/socket-options.ts";
-import { LvmdError, lvmdErrorOf } from "./lvmd-error.ts";
+} from "../../contracts/gen/topolvm/lvmd.ts";
+import type { Effects } from "../../platform/process/effects/effects.ts";
+import { callAsEffect, SOCKET_OPTIONS } from "../../platform/process/grpc.ts";
 
 /** Sizes are bytes. All throw LvmdError. */
 export interface LvmdCalls {
@@ -31,16 +31,16 @@ export interface LvmdCalls {
   createSnapshot(request: CreateLVSnapshotRequest): Promise<void>;
   /** Never made smaller. */
   resize(deviceClass: string, name: string, sizeBytes: number): Promise<void>;
-  /** Returns the size that it came to. Once the signal aborts nobody waits for that any more: whoever aborts cancels the token. */
+  /** Returns the size reached. Once the signal aborts the call no longer waits for it: the caller that aborts also cancels the token. */
   reduce(request: ReduceLVRequest, signal: AbortSignal): Promise<number>;
-  /** After the answer no reduction of this token begins any more. */
+  /** After the answer no reduction with this token begins. */
   cancelReduce(token: string): Promise<"Burnt" | "Reduced">;
   addTag(deviceClass: string, name: string, tag: string): Promise<void>;
   removeTag(deviceClass: string, name: string, tag: string): Promise<void>;
   /** One that is active stays so. */
   activate(deviceClass: string, name: string): Promise<void>;
   wipeAndRemove(deviceClass: string, name: string): Promise<void>;
-  /** The volume gets back what it held when the snapshot was taken; where there is no such snapshot any more it is only activated. */
+  /** The volume gets back what it held when the snapshot was taken; where that snapshot no longer exists the volume is only activated. */
   mergeSnapshot(deviceClass: string, name: string, snapshot: string): Promise<void>;
   /** The pool's data and metadata; what is that large already stays. */
   extendThinPool(request: ExtendThinPoolRequest): Promise<void>;
@@ -49,7 +49,7 @@ export interface LvmdCalls {
 const QUERY_LIMIT_MS = 10_000;
 /** LVM's commands take tenths of a second, one after the other for each volume group. */
 const CHANGE_LIMIT_MS = 60_000;
-/** A thick volume is overwritten before it, or its end, goes; whoever calls again waits for the same. */
+/** lvmd overwrites a thick volume, or its end, before it removes that; a repeated call waits for the same overwrite. */
 const WIPE_LIMIT_MS = 600_000;
 
 type Deadline = { readonly deadline: number };
@@ -68,7 +68,7 @@ export function connectLvmd(socketPath: string, effects: Effects): LvmdConnectio
   const volumeService = new LVServiceClient(address, credentials.createInsecure(), SOCKET_OPTIONS);
   const groupService = new VGServiceClient(address, credentials.createInsecure(), SOCKET_OPTIONS);
   return {
-    calls: callsOf(client, volumeService, groupService, effects),
+    calls: { ...topolvmCalls(volumeService, groupService, effects), ...ownCalls(client, effects) },
     client,
     close: () => {
       for (const each of [client, volumeService, groupService]) each.close();
@@ -76,15 +76,16 @@ export function connectLvmd(socketPath: string, effects: Effects): LvmdConnectio
   };
 }
 
-function callsOf(
-  client: LvmdClient,
+type TopolvmCall = "volumes" | "create" | "createSnapshot" | "resize";
+
+/** What TopoLVM's own protocol has, as lvmd answers it. */
+function topolvmCalls(
   volumeService: LVServiceClient,
   groupService: VGServiceClient,
   effects: Effects,
-): LvmdCalls {
+): Pick<LvmdCalls, TopolvmCall> {
   const metadata = new Metadata();
   return {
-    volume: (deviceClass, name) => findVolume(client, deviceClass, name),
     volumes: async (deviceClass) => {
       const task = `listing the volumes of device class ${deviceClass}`;
       const list = groupService.getLvList.bind(groupService);
@@ -111,6 +112,14 @@ function callsOf(
       const call = callAsEffect(effects, "extend/grow-volume", resize, request, metadata, CHANGE_LIMIT_MS);
       await answerOf(call, `growing volume ${name} of device class ${deviceClass} to ${sizeBytes} bytes`);
     },
+  };
+}
+
+/** What lvmd does beyond that. */
+function ownCalls(client: LvmdClient, effects: Effects): Omit<LvmdCalls, TopolvmCall> {
+  const metadata = new Metadata();
+  return {
+    volume: (deviceClass, name) => findVolume(client, deviceClass, name),
     reduce: async (request, signal) => {
       const reduce = client.reduceLv.bind(client);
       const call = callAsEffect(effects, "shrink/reduce-volume", reduce, request, metadata, WIPE_LIMIT_MS, signal);
@@ -192,7 +201,7 @@ async function answerOf<Response>(call: Promise<Response>, task: string): Promis
   }
 }
 
-/** An answer that says neither is none. */
+/** Throws on an answer that names neither outcome. */
 function outcomeOf(outcome: CancelReduceResponse_Outcome, task: string): "Burnt" | "Reduced" {
   switch (outcome) {
     case CancelReduceResponse_Outcome.BURNT:
@@ -202,4 +211,39 @@ function outcomeOf(outcome: CancelReduceResponse_Outcome, task: string): "Burnt"
     default:
       throw new LvmdError(status.UNKNOWN, `outcome ${outcome}, which this agent does not know`, task);
   }
+}
+
+/** The one error of the calls to lvmd. The message names the call, what it was about, and what was said. */
+export class LvmdError extends Error {
+  override name = "LvmdError";
+  readonly code: status;
+  /** In lvmd's and LVM's words alone. */
+  readonly said: string;
+
+  constructor(code: status, said: string, task: string, cause?: unknown) {
+    super(`${task}: lvmd answered ${status[code]}: ${said}`, { cause });
+    this.code = code;
+    this.said = said;
+  }
+}
+
+/** Statuses that leave the outcome of a call unknown: lvmd may still carry it out, or has done so. */
+const UNANSWERED: readonly status[] = [status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED, status.UNKNOWN];
+
+export function isUnanswered({ code }: LvmdError): boolean {
+  return UNANSWERED.includes(code);
+}
+
+function lvmdErrorOf(error: unknown, task: string): LvmdError {
+  const { code, details } = error as Partial<ServiceError>;
+  return new LvmdError(code ?? status.UNKNOWN, details ?? String(error), task, error);
+}
+
+export interface DeviceClasses {
+  /** Undefined: lvmd has not been heard yet. */
+  list(): readonly DeviceClass[] | undefined;
+  /** Undefined: no class has this name, or lvmd has not been heard yet. */
+  get(name: string): DeviceClass | undefined;
+  /** Calls back after each change of what is listed. */
+  subscribe(changed: () => void): void;
 }

@@ -1,45 +1,35 @@
 // A member's block device on this node: brought by the member's driver, as a pod with the claim would get it, to a path that is
-// ours alone, and given back to the driver. It knows nothing of filesystems; what is published is seen in the paths themselves.
-import { existsSync } from "node:fs";
+// ours alone, and given back to the driver. It knows nothing of filesystems; what is published is seen in the paths themselves. A directory
+// next to the device says in which boot it was, and one in that which disk: a device node outlives both, and leads to another disk by then.
+
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   NodeServiceCapability_RPC_Type as Rpc,
   type VolumeCapability,
-} from "../../gen/csi/v1/csi.ts";
-import type { Effects } from "../../process/effects.ts";
-import type { FilePort } from "../../process/file-port.ts";
-import { mountsUnder } from "../storage/filesystem/mount-table.ts";
-import { StorageError } from "../storage/storage.ts";
-import { createVolumeQueue } from "../storage/volume-queue.ts";
-import { type BlockDevice, blockDeviceAt, hasVanished, isBlockDevice } from "./block-device.ts";
-import type { MemberSecrets } from "./member-secrets.ts";
-import { type NodeCalls, withNodeCalls } from "./node-calls.ts";
-import type { RegisteredDrivers } from "./registered-drivers.ts";
+} from "../../contracts/gen/csi/v1/csi.ts";
+import { createKeyedQueue } from "../../platform/process/async/keyed-queue.ts";
+import type { Effects } from "../../platform/process/effects/effects.ts";
+import type { FilePort } from "../../platform/process/effects/file-port.ts";
+import {
+  type BlockDevice,
+  blockDeviceAt,
+  hasVanished,
+  isBlockDevice,
+  mountsUnder,
+} from "../storage/filesystem/devices-and-mounts.ts";
+import type { MemberDevices } from "../storage/span/span-host.ts";
+import { StorageError } from "../storage/storage-error.ts";
+import { type MemberSecrets, type NodeCalls, type RegisteredDrivers, withNodeCalls } from "./node-calls.ts";
 import { type AttachedMember, describeAwaited, isAttached, type SpanMember } from "./span-member.ts";
-
-/**
- * All are idempotent, and what calls a driver runs one at a time for each member. Throw StorageError; a signal that aborts ends only the
- * wait for the driver.
- */
-export interface MemberDevices {
-  /** The device, if it is published already. Throws MembersMissing when its disk has vanished. */
-  find(handle: string, name: string): BlockDevice | undefined;
-  /** Whether it is published, and its disk is not there any more. */
-  hasVanished(handle: string, name: string): boolean;
-  /** Has the driver stage and publish it, also where it has before. Throws WaitingForMember while it is not attached here. */
-  publish(handle: string, member: SpanMember, signal?: AbortSignal): Promise<BlockDevice>;
-  /** Has the driver make the published device as large as its volume has become. */
-  expand(handle: string, member: SpanMember, sizeBytes: number): Promise<void>;
-  /** Gives it back to the driver; what is left of it here is nothing. */
-  unpublish(handle: string, member: SpanMember, signal?: AbortSignal): Promise<void>;
-}
 
 export interface MemberDevicesParts {
   /** Kubelet's directory for our driver: plugins/span.tidemark.dev. */
   readonly directory: string;
   readonly drivers: RegisteredDrivers;
   readonly secrets: MemberSecrets;
+  readonly bootID: string;
   readonly effects: Effects;
   readonly files: FilePort;
 }
@@ -48,58 +38,136 @@ interface Paths {
   readonly directory: string;
   readonly staging: string;
   readonly device: string;
+  /** Is there once a driver of this boot was asked for the device. */
+  readonly boot: string;
 }
 
+const BOOT_PREFIX = "boot-";
+/** In the boot's directory: the kernel counts disks from the start in each boot. */
+const DISK_PREFIX = "disk-";
+
 export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
-  const pathsOf = (handle: string, name: string): Paths => {
-    const directory = join(parts.directory, handle, name);
-    return { directory, staging: join(directory, "staging"), device: join(directory, "device") };
-  };
-  // A call that nobody waits for any more goes on: what comes next about the member must not overtake it.
-  const turns = createVolumeQueue();
-  const inTurn = <T>(handle: string, { name }: SpanMember, call: () => Promise<T>): Promise<T> =>
-    turns.run(`${handle}/${name}`, call);
-  const devices: MemberDevices = {
-    find: (handle, name) => blockDeviceAt(pathsOf(handle, name).device),
-    hasVanished: (handle, name) => hasVanished(pathsOf(handle, name).device),
-    publish: async (handle, member, signal) => {
-      const paths = pathsOf(handle, member.name);
-      const attached = requireAttached(handle, member);
-      // Also where a device is there already: which volume's it is by now, after a reboot, only its driver knows.
-      await withNodeCalls(parts, attached.volume.driver, (calls) => publish(parts, calls, attached, paths), signal);
-      const device = blockDeviceAt(paths.device);
-      if (device !== undefined) return device;
-      throw new StorageError(
-        "MemberDriverFailed",
-        `the CSI driver ${attached.volume.driver} has published member ${member.name} of ${handle}, but at ${paths.device} ` +
-          "is no block device; see whether its class supports volumeMode: Block",
-      );
-    },
-    expand: async (handle, member, sizeBytes) => {
-      const paths = pathsOf(handle, member.name);
-      const attached = requireAttached(handle, member);
-      await withNodeCalls(parts, attached.volume.driver, (calls) => expand(parts, calls, attached, paths, sizeBytes));
-    },
-    unpublish: async (handle, member, signal) => {
-      const paths = pathsOf(handle, member.name);
-      if (!existsSync(paths.directory)) return;
-      if (member.volume !== undefined) {
-        const { driver, volumeHandle } = member.volume;
-        await withNodeCalls(parts, driver, (calls) => unpublish(calls, volumeHandle, paths), signal);
-      }
-      assertGone(handle, member, paths);
-      await parts.files.remove("span/remove-member-directory", paths.directory);
-      // Others of the volume may be at work on theirs.
-      await parts.files.removeEmpty("span/remove-member-directory", join(parts.directory, handle));
-    },
-  };
+  // A call goes on after its caller has stopped waiting. The next call about the same member must not overtake it.
+  const turns = createKeyedQueue();
+  const inTurn = <T>(handle: string, name: string, call: (paths: Paths) => Promise<T>): Promise<T> =>
+    turns.run(`${handle}/${name}`, () => call(pathsOf(parts, handle, name)));
   return {
-    find: devices.find,
-    hasVanished: devices.hasVanished,
-    publish: (handle, member, signal) => inTurn(handle, member, () => devices.publish(handle, member, signal)),
-    expand: (handle, member, sizeBytes) => inTurn(handle, member, () => devices.expand(handle, member, sizeBytes)),
-    unpublish: (handle, member, signal) => inTurn(handle, member, () => devices.unpublish(handle, member, signal)),
+    find: (handle, name) => findDevice(pathsOf(parts, handle, name)),
+    hasVanished: (handle, name) => {
+      const paths = pathsOf(parts, handle, name);
+      if (isOfFormerBoot(paths)) return false;
+      return hasVanished(paths.device) || diskAt(paths) === "Another";
+    },
+    isAsBrought: (handle, name) => {
+      const paths = pathsOf(parts, handle, name);
+      return !isOfFormerBoot(paths) && !hasVanished(paths.device) && diskAt(paths) === "AsBrought";
+    },
+    note: (handle, name) =>
+      inTurn(handle, name, async (paths) => {
+        const device = isOfFormerBoot(paths) ? undefined : blockDeviceAt(paths.device);
+        if (device !== undefined && diskOf(paths, device) === "Unknown") await noteDisk(parts, paths, device);
+      }),
+    publish: (handle, member, signal) =>
+      inTurn(handle, member.name, (paths) => bringDevice(parts, handle, member, paths, signal)),
+    expand: (handle, member, sizeBytes) =>
+      inTurn(handle, member.name, async (paths) => {
+        const attached = requireAttached(handle, member);
+        await withNodeCalls(parts, attached.volume.driver, (calls) => expand(parts, calls, attached, paths, sizeBytes));
+      }),
+    unpublish: (handle, member, signal) =>
+      inTurn(handle, member.name, (paths) => giveBack(parts, handle, member, paths, signal)),
   };
+}
+
+function pathsOf({ directory: ofDriver, bootID }: MemberDevicesParts, handle: string, name: string): Paths {
+  const directory = join(ofDriver, handle, name);
+  const boot = join(directory, `${BOOT_PREFIX}${bootID}`);
+  return { directory, staging: join(directory, "staging"), device: join(directory, "device"), boot };
+}
+
+function findDevice(paths: Paths): BlockDevice | undefined {
+  if (isOfFormerBoot(paths)) return undefined;
+  const device = blockDeviceAt(paths.device);
+  if (device === undefined || diskOf(paths, device) !== "Another") return device;
+  throw new StorageError(
+    "MembersMissing",
+    `${paths.device} leads to another disk by now, ${device.path}: the member's has vanished from this node; ` +
+      "see dmesg, and bring it back",
+  );
+}
+
+async function bringDevice(
+  parts: MemberDevicesParts,
+  handle: string,
+  member: SpanMember,
+  paths: Paths,
+  signal: AbortSignal | undefined,
+): Promise<BlockDevice> {
+  const attached = requireAttached(handle, member);
+  // A driver may leave a device node that is there as it is.
+  if (isOfFormerBoot(paths)) await giveBack(parts, handle, member, paths, signal);
+  // Also where a device is there already: which volume's it is by now, after a reboot, only its driver knows.
+  await withNodeCalls(parts, attached.volume.driver, (calls) => publish(parts, calls, attached, paths), signal);
+  const device = blockDeviceAt(paths.device);
+  if (device === undefined)
+    throw new StorageError(
+      "MemberDriverFailed",
+      `check that the class of member ${member.name} of ${handle} supports volumeMode Block: driver ${attached.volume.driver} published no block device at ${paths.device}`,
+    );
+  await noteDisk(parts, paths, device);
+  return device;
+}
+
+async function giveBack(
+  parts: MemberDevicesParts,
+  handle: string,
+  member: SpanMember,
+  paths: Paths,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (!existsSync(paths.directory)) return;
+  if (member.volume !== undefined) {
+    const { driver, volumeHandle } = member.volume;
+    await withNodeCalls(parts, driver, (calls) => unpublish(calls, volumeHandle, paths), signal);
+  }
+  assertGone(handle, member, paths);
+  await parts.files.remove("span/remove-member-directory", paths.directory);
+  // Others of the volume may be at work on theirs.
+  await parts.files.removeEmpty("span/remove-member-directory", join(parts.directory, handle));
+}
+
+/** Without any such directory it was published by an agent of an earlier version, and counts. */
+function isOfFormerBoot({ directory, boot }: Paths): boolean {
+  if (existsSync(boot) || !existsSync(directory)) return false;
+  return readdirSync(directory).some((entry) => entry.startsWith(BOOT_PREFIX));
+}
+
+type Disk = "AsBrought" | "Another" | "Unknown";
+
+/** Unknown: the kernel has no numbers for disks (before 5.15), or an agent of an earlier version has published it. */
+function diskOf({ boot }: Paths, { diskSequence }: BlockDevice): Disk {
+  const noted = notedDisks(boot);
+  if (diskSequence === undefined || noted.length === 0) return "Unknown";
+  return noted.includes(`${DISK_PREFIX}${diskSequence}`) ? "AsBrought" : "Another";
+}
+
+/** The disk that the path leads to, which is there. */
+function diskAt(paths: Paths): Disk {
+  const device = blockDeviceAt(paths.device);
+  return device === undefined ? "Unknown" : diskOf(paths, device);
+}
+
+function notedDisks(boot: string): string[] {
+  return existsSync(boot) ? readdirSync(boot) : [];
+}
+
+/** A driver may bring another disk without releasing the one before; the former disk then no longer counts. */
+async function noteDisk({ files }: MemberDevicesParts, { boot }: Paths, { diskSequence }: BlockDevice): Promise<void> {
+  if (diskSequence === undefined) return;
+  const disk = `${DISK_PREFIX}${diskSequence}`;
+  await files.makeDirectory("span/make-member-directory", join(boot, disk));
+  for (const other of notedDisks(boot).filter((entry) => entry !== disk))
+    await files.remove("span/remove-member-directory", join(boot, other));
 }
 
 async function publish(
@@ -116,6 +184,7 @@ async function publish(
     volumeCapability,
   };
   await files.makeDirectory("span/make-member-directory", paths.staging);
+  await files.makeDirectory("span/make-member-directory", paths.boot);
   if (calls.capabilities.has(Rpc.STAGE_UNSTAGE_VOLUME))
     await calls.stage({
       ...request,
@@ -176,6 +245,6 @@ function assertGone(handle: string, { name, volume }: SpanMember, paths: Paths):
   if (left.length === 0) return;
   throw new StorageError(
     "DeviceBusy",
-    `member ${name} of ${handle} is still at ${left.join(", ")} though ${volume?.driver ?? "nobody"} has let go of it; unmount it by hand`,
+    `member ${name} of ${handle} is still at ${left.join(", ")} though ${volume?.driver ?? "no driver"} has released it; unmount it by hand`,
   );
 }

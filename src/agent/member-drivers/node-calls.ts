@@ -1,5 +1,9 @@
-// The calls of CSI Node that a span makes to the driver of a member, as kubelet would make them for a raw block volume. Each
-// is an effect with a deadline; what a driver refuses is thrown as StorageError with the driver's own words.
+// The CSI drivers of this node that members of spans are of: where they listen, the Secrets that they want to be called with, and the calls
+// of CSI Node, as kubelet would make them for a raw block volume. Each call is an effect with a deadline; what a driver refuses is thrown
+// as StorageError with the driver's own words.
+
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import {
   NodeClient,
@@ -7,12 +11,14 @@ import {
   type NodePublishVolumeRequest,
   type NodeStageVolumeRequest,
   type NodeServiceCapability_RPC_Type as Rpc,
-} from "../../gen/csi/v1/csi.ts";
-import type { Effects } from "../../process/effects.ts";
-import { callAsEffect } from "../../process/grpc.ts";
-import { StorageError } from "../storage/storage.ts";
-import type { RegisteredDrivers } from "./registered-drivers.ts";
-import { SOCKET_OPTIONS } from "./socket-options.ts";
+} from "../../contracts/gen/csi/v1/csi.ts";
+import { type PluginInfo, RegistrationClient } from "../../contracts/gen/pluginregistration/v1/registration.ts";
+import { SECRETS } from "../../contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { Effects } from "../../platform/process/effects/effects.ts";
+import { callAsEffect, SOCKET_OPTIONS } from "../../platform/process/grpc.ts";
+import { StorageError } from "../storage/storage-error.ts";
+import type { SecretReference } from "./span-member.ts";
 
 export interface NodeCalls {
   readonly capabilities: ReadonlySet<Rpc>;
@@ -28,8 +34,8 @@ const CALL_LIMIT_MS = 120_000;
 const CAPABILITIES_LIMIT_MS = 10_000;
 
 /**
- * Gives `use` the calls of a driver, none of which is waited for once the signal aborts. Throws StorageError: WaitingForMember when it is not registered on this node or does not
- * answer, MemberDriverFailed when it has refused.
+ * Gives `use` the calls of a driver; once the signal aborts, no call is waited for. Throws StorageError: WaitingForMember when the driver
+ * is not registered on this node or does not answer, MemberDriverFailed when it has refused.
  */
 export async function withNodeCalls<T>(
   { drivers, effects }: { readonly drivers: RegisteredDrivers; readonly effects: Effects },
@@ -117,7 +123,7 @@ function capabilitiesOf(client: NodeClient, driver: string): Promise<ReadonlySet
   });
 }
 
-/** What mends by itself: nobody answers, or is waited for any more, or the same call is still under way. */
+/** What passes by itself: the driver does not answer, no caller waits any longer, or the same call is still under way. */
 const PASSING: readonly (status | undefined)[] = [
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
@@ -132,5 +138,102 @@ function refusalOf(driver: string, method: string, error: unknown): StorageError
     PASSING.includes(code) ? "WaitingForMember" : "MemberDriverFailed",
     `the CSI driver ${driver} answered ${method} with ${said}; see the log of its node plugin on this node`,
     error,
+  );
+}
+
+/**
+ * Asked of the registration sockets that drivers show to kubelet, as kubelet asks them. An answer stays cached until its socket is gone;
+ * drivers come and go at any time.
+ */
+export interface RegisteredDrivers {
+  /** The path of the driver's CSI socket; undefined when no such driver is registered on this node. */
+  socketOf(driver: string): Promise<string | undefined>;
+}
+
+const ANSWER_LIMIT_MS = 2000;
+const PLUGIN_TYPE = "CSIPlugin";
+
+interface Known {
+  readonly registration: string;
+  readonly inode: number;
+  readonly endpoint: string;
+}
+
+export function createRegisteredDrivers(registrationDirectory: string): RegisteredDrivers {
+  const known = new Map<string, Known>();
+  return {
+    socketOf: async (driver) => {
+      const before = known.get(driver);
+      if (before !== undefined && inodeOf(before.registration) === before.inode) return before.endpoint;
+      // Two may look at the same time: what one has found the other one must not forget.
+      const found = new Map<string, Known>();
+      for (const registration of registrationSockets(registrationDirectory)) {
+        const inode = inodeOf(registration);
+        const plugin = await askPlugin(registration);
+        if (plugin?.type !== PLUGIN_TYPE || inode === undefined) continue;
+        found.set(plugin.name, { registration, inode, endpoint: plugin.endpoint.replace(/^unix:\/\//, "") });
+      }
+      known.clear();
+      for (const [name, one] of found) known.set(name, one);
+      return found.get(driver)?.endpoint;
+    },
+  };
+}
+
+/** Kubelet, too, leaves out what begins with a dot. */
+function registrationSockets(directory: string): string[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true, recursive: true })
+      .filter((entry) => entry.isSocket() && !entry.name.startsWith("."))
+      .map((entry) => join(entry.parentPath, entry.name));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino;
+}
+
+/** Undefined when no process answers: a killed driver has left the socket. */
+function askPlugin(socketPath: string): Promise<PluginInfo | undefined> {
+  const client = new RegistrationClient(`unix://${socketPath}`, credentials.createInsecure(), SOCKET_OPTIONS);
+  return new Promise<PluginInfo | undefined>((resolve) => {
+    const options = { deadline: Date.now() + ANSWER_LIMIT_MS };
+    client.getInfo({}, new Metadata(), options, (error, info) => resolve(error === null ? info : undefined));
+  }).finally(() => client.close());
+}
+
+/**
+ * Read at each call, stored nowhere, logged nowhere. By default the agent may read no Secret. An administrator who uses such a driver
+ * allows it by a Role in the Secret's namespace (docs/reference/installation.md).
+ */
+export interface MemberSecrets {
+  /** No reference: none are wanted. Throws StorageError MemberDriverFailed when it cannot be read. */
+  read(reference: SecretReference | undefined): Promise<Record<string, string>>;
+}
+
+export function createMemberSecrets(client: Pick<KubeClient, "get">): MemberSecrets {
+  return {
+    read: async (reference) => {
+      if (reference === undefined) return {};
+      const { namespace, name } = reference;
+      const secret = await client.get(SECRETS, { namespace, name }).catch((error: unknown) => {
+        throw unreadable(reference, error instanceof Error ? error.message : String(error), error);
+      });
+      if (secret === undefined) throw unreadable(reference, "there is none");
+      return Object.fromEntries(
+        Object.entries(secret.data ?? {}).map(([key, value]) => [key, Buffer.from(value, "base64").toString("utf8")]),
+      );
+    },
+  };
+}
+
+function unreadable({ namespace, name }: SecretReference, problem: string, cause?: unknown): StorageError {
+  return new StorageError(
+    "MemberDriverFailed",
+    `cannot read Secret ${namespace}/${name} of a member's driver: ${problem}. If it is forbidden, allow the agent's account to get it, by a Role in ${namespace}`,
+    cause,
   );
 }

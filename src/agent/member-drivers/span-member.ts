@@ -1,7 +1,7 @@
-// One member of a span as this node's record keeps it: what the layout says of a claim's volume, enough to call its driver with.
-// Secrets are named here, never kept.
-import { z } from "zod";
-import { formatBytes } from "../../units/quantity.ts";
+// One member of a span as this node's record stores it: what the layout says of a claim's volume, enough to call its driver with. It names
+// Secrets and never contains them.
+import * as z from "zod";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
 
 const secretReference = z.object({ namespace: z.string(), name: z.string() });
 export type SecretReference = z.infer<typeof secretReference>;
@@ -9,7 +9,7 @@ export type SecretReference = z.infer<typeof secretReference>;
 /** A device of a btrfs, as its superblock has it. */
 const reportedDevice = z.object({ deviceUUID: z.string(), devid: z.int() });
 
-/** What the member's driver calls it, and wants to be told of it. */
+/** What the member's driver calls it, and what the driver wants to get with each call. */
 const driverVolume = z.object({
   driver: z.string(),
   volumeHandle: z.string(),
@@ -24,19 +24,19 @@ export const spanMember = z.object({
   /** Becomes a directory; checked when it is read from a layout. */
   name: z.string(),
   claim: z.string(),
-  /** Removed: it shall leave the filesystem. Spare: it stays beside it. */
+  /** Removed: it shall leave the filesystem. Spare: it stays next to the filesystem, not in it. */
   wanted: z.enum(["Present", "Spare", "Removed"]),
   /** An emergency has made a spare Present here, and its layout may not say so yet. */
   taken: z.boolean().optional(),
-  /** It is beside the filesystem to take others' place: no emergency counts on it where a plain spare is ready. */
+  /** It is next to the filesystem to take others' place: no emergency counts on it where a plain spare is ready. */
   replaces: z.boolean().optional(),
   /** The layout's spec says that its device carries something: who asks it to go knows that, and has decided about it. */
   refused: z.boolean().optional(),
-  /** What its device carried when a node looked at it last; absent: nothing that is known. */
+  /** What its device carried when a node last checked it; absent: nothing that is known. */
   carried: z.string().optional(),
-  /** It was a device of the filesystem when that was last looked at, here or on another node. */
+  /** It was a device of the filesystem at the last check, on this node or another. */
   wasInside: z.boolean(),
-  /** Which one, as was reported last; absent where nobody has looked yet. */
+  /** Which device, as last reported; absent while no node has checked. */
   reported: reportedDevice.optional(),
   /** The size that was asked for, bytes; absent on a rebuilt layout. */
   sizeBytes: z.int().positive().optional(),
@@ -46,7 +46,7 @@ export const spanMember = z.object({
   volume: driverVolume.optional(),
   /** The UID of that volume's PersistentVolume, where the layout says it. */
   persistentVolumeUID: z.string().optional(),
-  /** Present while it is attached to this node: without, nobody touches its device. */
+  /** Present while it is attached to this node: without, no code touches its device. */
   attachment: z.object({ context: z.record(z.string(), z.string()) }).optional(),
 });
 export type SpanMember = z.infer<typeof spanMember>;
@@ -71,7 +71,7 @@ export function requiredMembers(members: readonly SpanMember[], formatted: boole
   return formatted ? wanted : wanted.slice(0, 1);
 }
 
-/** Each may hold the filesystem, where nobody knows of one: looked at before one is made. */
+/** Where no member is known to hold the filesystem, each may: all are checked before one is formatted. */
 export function membersWithVolume(members: readonly SpanMember[]): readonly SpanMember[] {
   return members.filter(({ volume }) => volume !== undefined);
 }

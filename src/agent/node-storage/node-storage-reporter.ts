@@ -1,21 +1,27 @@
-// Tells the API server what this node has for members, on its NodeStorage: at the start, whenever a figure has changed that is worth it,
-// and now and then anyway, since the object may have been deleted. Nothing on this node depends on it, so what fails is tried again at
-// the next look.
-import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import { NODE_STORAGES, type NodeStorageStatus } from "../../api/node-storage.ts";
-import type { DeviceClass } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { isKubeError } from "../../kube/kube-error.ts";
-import type { CSINode } from "../../kube/resources.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import type { Storage } from "../storage/storage.ts";
+// Reports to the API server what this node has for members, on its NodeStorage: at the start, whenever a figure has changed that is worth
+// it, and now and then anyway, since the object may have been deleted. How busy the disks under its logical volumes are is read once a
+// minute. Nothing on this node depends on it, so what fails is tried again at the next look.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import type { DeviceClass } from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import { NODE_STORAGES, type NodeStorageStatus } from "../../contracts/kinds/node-storage.ts";
+import { CSI_NODES, type CSINode } from "../../contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../contracts/names.ts";
+import { createReflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { isKubeError } from "../../platform/kube/kube-error.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { DeviceClasses } from "../lvmd-client/lvmd-calls.ts";
+import type { FreeSpace } from "../storage/storage.ts";
+import type { VolumesByHandle } from "../volumes/node-volume.ts";
 import { nodeStorageStatus } from "./node-storage-status.ts";
 
 export interface NodeStorageParts {
   readonly nodeName: string;
   readonly client: Pick<KubeClient, "apply">;
-  readonly storage: Pick<Storage, "freeBytes">;
+  readonly storage: FreeSpace;
   /** Undefined: the node has no lvmd, or it has not been heard yet. */
   readonly classes: () => readonly DeviceClass[] | undefined;
   readonly csiNode: () => CSINode | undefined;
@@ -25,16 +31,16 @@ export interface NodeStorageParts {
 }
 
 export interface NodeStorageReporter {
-  /** Something may have changed: it is told within a second, with all that changes meanwhile. */
+  /** Something may have changed: the report follows within a second, and includes what else changes by then. */
   changed(): void;
   stop(): Promise<void>;
 }
 
-/** Of loop's free bytes, which nobody tells. */
+/** How often the free bytes for loop members are measured: no event announces a change. */
 const LOOK_INTERVAL_MS = 10_000;
 /** Between two writes at least. */
 const SPACING_MS = 500;
-/** Told anew although nothing has changed: an object that somebody deleted is missed no longer than this. */
+/** After this time the status is written again although nothing has changed, since another client may have deleted the object. */
 const TELL_AGAIN_MS = 300_000;
 const TOLD_CHANGE_RATIO = 0.01;
 const APPLY = { fieldManager: FIELD_MANAGERS.agent, force: true } as const;
@@ -53,7 +59,7 @@ export function startNodeStorageReporter(parts: NodeStorageParts): NodeStorageRe
   };
   const changed = (): void => {
     soon ??= setTimeout(() => {
-      // What is being told may be older than the change.
+      // The report under way may be older than the change.
       if (looking === undefined) lookAgain();
       else void looking.finally(lookAgain);
     }, SPACING_MS);
@@ -70,7 +76,7 @@ export function startNodeStorageReporter(parts: NodeStorageParts): NodeStorageRe
   };
 }
 
-/** One look: measures, and tells what is worth telling. Rejects when either failed; the next look tries again. */
+/** One look: measures, and writes what is worth a write. Rejects when either failed; the next look tries again. */
 export function createNodeStorageReport(parts: NodeStorageParts): () => Promise<void> {
   let told: Told | undefined;
   return async () => {
@@ -83,7 +89,7 @@ export function createNodeStorageReport(parts: NodeStorageParts): () => Promise<
     const status = nodeStorageStatus({ loopFreeBytes, ...facts });
     await tell(parts, status, told === undefined).catch((error: unknown) => {
       if (!isKubeError(error, "NotFound")) throw error;
-      return tell(parts, status, true); // somebody has deleted it
+      return tell(parts, status, true); // another client has deleted it
     });
     told = now;
   };
@@ -92,7 +98,7 @@ export function createNodeStorageReport(parts: NodeStorageParts): () => Promise<
 interface Told {
   /** Of the node's own disk. */
   readonly freeBytes: number;
-  /** All that is told beside it. */
+  /** All else in the status. */
   readonly others: string;
   /** Monotonic. */
   readonly atMs: number;
@@ -116,4 +122,113 @@ async function tell(
     { ...identity, status },
     { ...APPLY, subresource: "status" },
   );
+}
+
+export interface NodeStorageSources {
+  readonly nodeName: string;
+  readonly client: KubeClient;
+  readonly storage: FreeSpace;
+  /** Undefined: the node has no lvmd. */
+  readonly classes: DeviceClasses | undefined;
+  readonly volumes: VolumesByHandle;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * The reporter with what says that something has changed: lvmd its classes, the API server its CSINode, a minute's end the work of its
+ * disks.
+ */
+export function reportNodeStorage(sources: NodeStorageSources): { stop(): Promise<void> } {
+  const { nodeName, client, classes, volumes, clock, log } = sources;
+  const select = { fieldSelector: `metadata.name=${nodeName}` };
+  const csiNodes = createReflector({ client, resource: CSI_NODES, select, log });
+  const changed = (): void => reporter.changed();
+  const utilization = startDiskUtilization(volumes, clock, changed);
+  const reporter = startNodeStorageReporter({
+    ...sources,
+    classes: () => classes?.list(),
+    csiNode: () => csiNodes.store.get(nodeName),
+    ioUtilizationRatio: utilization.ratio,
+  });
+  classes?.subscribe(changed);
+  csiNodes.subscribe({ added: changed, updated: changed, deleted: changed });
+  csiNodes.start();
+  return {
+    stop: async () => {
+      utilization.stop();
+      await Promise.all([csiNodes.stop(), reporter.stop()]);
+    },
+  };
+}
+
+export interface DiskUtilization {
+  /** 0..1; undefined: nothing is mounted, or no minute is over yet. */
+  ratio(): number | undefined;
+  stop(): void;
+}
+
+const INTERVAL_MS = 60_000;
+/** Column of a block device's stat: milliseconds in which at least one request was under way. */
+const IO_TICKS_COLUMN = 9;
+
+function startDiskUtilization(
+  volumes: VolumesByHandle,
+  clock: Pick<Clock, "monotonicMs">,
+  measured: () => void,
+): DiskUtilization {
+  let before = readTicks(volumes);
+  let beforeMs = clock.monotonicMs();
+  let ratio: number | undefined;
+  const timer = setInterval(() => {
+    const [ticks, nowMs] = [readTicks(volumes), clock.monotonicMs()];
+    ratio = busiest(before, ticks, nowMs - beforeMs);
+    [before, beforeMs] = [ticks, nowMs];
+    measured();
+  }, INTERVAL_MS);
+  return { ratio: () => ratio, stop: () => clearInterval(timer) };
+}
+
+/** Of disks that were seen at both ends. */
+export function busiest(
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+  elapsedMs: number,
+): number | undefined {
+  const ratios = [...after].flatMap(([disk, ticksMs]) => {
+    const earlierMs = before.get(disk);
+    return earlierMs === undefined ? [] : [Math.min(1, Math.max(0, (ticksMs - earlierMs) / Math.max(1, elapsedMs)))];
+  });
+  return ratios.length === 0 ? undefined : Math.max(...ratios);
+}
+
+function readTicks(volumes: VolumesByHandle): Map<string, number> {
+  const devices = [...volumes.values()].flatMap(({ state: { mounted } }) =>
+    mounted?.volume.backend === "lvm" ? [mounted.volume.device] : [],
+  );
+  const disks = new Set(devices.flatMap((device) => disksUnder(basename(device))));
+  return new Map([...disks].flatMap((disk) => ticksOf(disk)));
+}
+
+/** A logical volume lies on partitions or disks, a thin one on its pool's volumes before that. */
+function disksUnder(name: string): string[] {
+  const below = slavesOf(name);
+  return below.length === 0 ? [name] : below.flatMap(disksUnder);
+}
+
+function slavesOf(name: string): string[] {
+  try {
+    return readdirSync(`/sys/class/block/${name}/slaves`);
+  } catch {
+    return []; // a partition has none, and a device may have gone
+  }
+}
+
+function ticksOf(disk: string): [string, number][] {
+  try {
+    const columns = readFileSync(`/sys/class/block/${disk}/stat`, "utf8").trim().split(/\s+/);
+    return [[disk, Number(columns[IO_TICKS_COLUMN])]];
+  } catch {
+    return [];
+  }
 }

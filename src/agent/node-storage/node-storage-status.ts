@@ -1,17 +1,19 @@
-// What a NodeStorage says: pure, from what was measured and heard. Sizes are whole mebibytes, rounded down: nobody is promised more than
-// there is.
-import { LOCAL_DRIVER, SPAN_DRIVER } from "../../api/names.ts";
-import type { NodeStorageStatus } from "../../api/node-storage.ts";
-import type { DeviceClass } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { CSINode } from "../../kube/resources.ts";
-import { formatQuantity, MIB } from "../../units/quantity.ts";
+// What a NodeStorage says: pure, from what was measured and heard. Sizes are whole mebibytes, rounded down: the status never promises more
+// than there is.
+
+import type { DeviceClass } from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { NodeStorageStatus } from "../../contracts/kinds/node-storage.ts";
+import type { CSINode } from "../../contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER, SPAN_DRIVER } from "../../contracts/names.ts";
+import { shortened } from "../../contracts/printable.ts";
+import { formatQuantity, MIB } from "../../contracts/quantities/quantity.ts";
 
 export interface NodeStorageFacts {
   readonly loopFreeBytes: number;
   /** Undefined: the node has no lvmd, or it has not been heard yet. */
   readonly classes: readonly DeviceClass[] | undefined;
   readonly csiNode: CSINode | undefined;
-  /** 0..1 of the busiest disk under the classes; undefined: nobody can tell. */
+  /** 0..1 of the busiest disk under the classes; undefined: unknown. */
   readonly ioUtilizationRatio: number | undefined;
 }
 
@@ -60,11 +62,11 @@ function deviceClassStatus({
             metadataPercent: wholePercent(thinPool.metadataPercent),
           },
         }),
-    ...(problem === "" ? {} : { problem: problem.slice(0, PROBLEM_LIMIT_CHARACTERS) }),
+    ...(problem === "" ? {} : { problem: shortened(problem, PROBLEM_LIMIT_CHARACTERS) }),
   };
 }
 
-/** How many are in use is told by VolumeAttachments, of which each agent would have to hear all of the cluster's. */
+/** Only the limits. How many slots are in use stands in VolumeAttachments; each agent would have to watch those of the whole cluster. */
 function attachSlots(csiNode: CSINode | undefined): NonNullable<NodeStorageStatus["attachSlots"]> {
   return (csiNode?.spec.drivers ?? []).flatMap(({ name: driver, allocatable }) =>
     allocatable?.count === undefined || OWN_DRIVERS.includes(driver) ? [] : [{ driver, limit: allocatable.count }],

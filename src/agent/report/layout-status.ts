@@ -1,18 +1,22 @@
 // What the agent says about a volume in FilesystemLayout.status: pure, from what it knows of it.
-import { type ConditionType, datedCondition, type Statement, statement } from "../../api/condition.ts";
-import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../api/filesystem-layout.ts";
-import { printable } from "../../api/printable.ts";
-import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
-import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { memberNameOf, pendingMembers } from "../gather/span-facts.ts";
+
+import type {
+  FilesystemLayout,
+  FilesystemLayoutStatus,
+  LastOperation,
+} from "../../contracts/kinds/filesystem-layout.ts";
+import { printable, withDetail } from "../../contracts/printable.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../../contracts/quantities/quantity.ts";
+import type { ConditionReason, HoldReason } from "../../contracts/reasons.ts";
+import { type ConditionType, datedCondition, type Statement, statement } from "../../contracts/schema/condition.ts";
+import { memberNameOf, pendingMembers } from "../gather/operation-facts.ts";
 import { describeVolume } from "../member-drivers/span-member.ts";
-import { wholeGrains } from "../storage/size-grain.ts";
-import type { FoundMember } from "../storage/storage.ts";
+import { type FoundMember, wholeGrains } from "../storage/storage.ts";
 import type { LoopRecord, LvmRecord, NodeRecord } from "../volumes/node-records.ts";
-import { type VolumeState, volumeModeOf, volumeOf } from "../volumes/volume-state.ts";
+import { type NodeVolumeState, volumeModeOf, volumeOf } from "../volumes/volume-state.ts";
 
 export interface StatusFacts {
-  readonly state: VolumeState;
+  readonly state: NodeVolumeState;
   readonly nodeName: string;
   readonly nowMs: number;
   /** As last seen: what it says keeps its time. */
@@ -44,19 +48,18 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
   };
 }
 
-/** What was said last, here or by another node's agent, until somebody has looked at this mount. */
-function immovableOf({ mounted, moving }: VolumeState, { status }: FilesystemLayout): { readonly immovable?: string } {
-  const isKnown = mounted !== undefined && moving?.mounted === mounted;
-  const immovable = isKnown ? moving.immovable : status?.immovable;
+/** What the status says already, from this agent or another node's, until this agent has checked the present mount. */
+function immovableOf({ mounted }: NodeVolumeState, { status }: FilesystemLayout): { readonly immovable?: string } {
+  const immovable = mounted?.moving === undefined ? status?.immovable : mounted.moving.immovable;
   return immovable === undefined ? {} : { immovable: printable(immovable) };
 }
 
-/** As above, of each member until its device was looked at: an agent that has just begun has looked at none. */
+/** As above, for each member until its device was checked: an agent that has just started has checked no device. */
 function refusedOf(
-  { mounted, members }: VolumeState,
+  { mounted }: NodeVolumeState,
   { spec, status }: FilesystemLayout,
 ): Pick<FilesystemLayoutStatus, "refused"> {
-  const found = new Map((mounted === undefined ? [] : members).map((member) => [member.name, member]));
+  const found = new Map(mounted?.members.map((member) => [member.name, member]));
   const said = new Map(status?.refused?.map((one) => [one.name, one.message]));
   const refused = (spec.members ?? []).flatMap(({ name }) => {
     const { state = "Leaving", why } = found.get(name) ?? {};
@@ -78,13 +81,13 @@ function printableEnd({ message, ...last }: LastOperation): LastOperation {
 function endedBefore({
   endedDecidedAt,
   lastOperation,
-}: VolumeState["record"]): Pick<FilesystemLayoutStatus, "endedDecidedAt"> {
+}: NodeVolumeState["record"]): Pick<FilesystemLayoutStatus, "endedDecidedAt"> {
   return endedDecidedAt === undefined || endedDecidedAt === lastOperation?.decidedAt ? {} : { endedDecidedAt };
 }
 
 type Member = NonNullable<FilesystemLayoutStatus["members"]>[number];
 
-function memberStatuses(state: VolumeState, live: FilesystemLayout): Member[] {
+function memberStatuses(state: NodeVolumeState, live: FilesystemLayout): Member[] {
   const { record } = state;
   if (record.backend === "span") return spanMembers(state, live);
   const member = onlyMember(record, state, live);
@@ -93,11 +96,11 @@ function memberStatuses(state: VolumeState, live: FilesystemLayout): Member[] {
 
 function onlyMember(
   { memberName: name, memberMade }: LoopRecord | LvmRecord,
-  { removed, sizeBytes }: VolumeState,
+  { phase, sizeBytes }: NodeVolumeState,
   live: FilesystemLayout,
 ): Member | undefined {
   const lastSize = lastSizeOf(name, live);
-  if (removed) return { name, size: lastSize, state: "Removed" };
+  if (phase === "Removed") return { name, size: lastSize, state: "Removed" };
   if (sizeBytes !== undefined) return { name, size: formatQuantity(sizeBytes), state: "Present" };
   return memberMade ? { name, size: lastSize, state: "Missing" } : undefined;
 }
@@ -107,11 +110,13 @@ function lastSizeOf(name: string, live: FilesystemLayout): string {
 }
 
 /** What was found in the mounted filesystem; while it is not mounted, what was said last, here or by another node's agent. */
-function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout): Member[] {
+function spanMembers({ mounted }: NodeVolumeState, live: FilesystemLayout): Member[] {
+  const members = mounted?.members ?? [];
   const names = new Set(live.spec.members?.map(({ name }) => name));
-  // One that the spec names no more was in it when that was looked at last, on whichever node: it is not mounted without that one.
+  // A member that the spec no longer names was in the filesystem at the last check, on whichever node. The filesystem is not mounted
+  // without that member.
   const before = (live.status?.members ?? []).filter(({ name, state }) => names.has(name) || state === "Present");
-  if (mounted === undefined || members.length === 0) return before;
+  if (members.length === 0) return before;
   const found = members.flatMap((member): Member[] => {
     const { name, state, sizeBytes } = member;
     if (state === "Leaving" || state === "Refused" || state === "Stranger") return [];
@@ -155,7 +160,7 @@ interface Because {
   readonly message: string;
 }
 
-function conditionsOf(state: VolumeState, live: FilesystemLayout): Statement[] {
+function conditionsOf(state: NodeVolumeState, live: FilesystemLayout): Statement[] {
   const stalled = stallOf(state, live);
   const pending = pendingOf(state);
   const fine = { reason: "Ready" as const, message: situation(state) };
@@ -171,56 +176,54 @@ function because(type: ConditionType, holds: boolean, { reason, message }: Becau
 }
 
 /** What keeps the filesystem from being used. */
-function blocks(state: VolumeState): Because | undefined {
-  if (state.hung)
+function blocks(state: NodeVolumeState): Because | undefined {
+  const { mounted } = state;
+  if (mounted?.hung === true)
     return {
       reason: "FilesystemHung",
-      message: `the filesystem at ${state.mounted?.mountPath} does not answer; see dmesg on the node`,
+      message: "the filesystem does not answer; see dmesg on the node",
     };
   const missing = isMissing(state) ? missingMember(state.record) : undefined;
   if (missing !== undefined) return { reason: "MembersMissing", message: missing };
   return state.problem ?? readOnly(state);
 }
 
-function readOnly({ readOnlySinceMs, mounted }: VolumeState): Because | undefined {
-  if (readOnlySinceMs === undefined || mounted === undefined) return undefined;
-  const since = new Date(readOnlySinceMs).toISOString();
+function readOnly({ mounted }: NodeVolumeState): Because | undefined {
+  if (mounted?.readOnlySinceMs === undefined) return undefined;
+  const since = new Date(mounted.readOnlySinceMs).toISOString();
   return {
     reason: "ReadOnly",
-    message:
-      `Look at dmesg on the node: after an error, unmount the filesystem, check it, mount it again. If it was remounted by hand: ` +
-      `"mount -o remount,rw ${mounted.mountPath}". It is read-only since ${since}, and its size stays until then`,
+    message: `Look at dmesg: after an error, unmount, check and mount the filesystem; else remount it (mount -o remount,rw). It is read-only since ${since}`,
   };
 }
 
 function missingMember(record: NodeRecord): string | undefined {
   const name = memberNameOf(record);
-  return name && `member ${name} was made on this node and is not there any more; bring it back`;
+  return name && `member ${name} was created on this node and is missing now; bring it back`;
 }
 
 /** What will not mend by itself. */
-function stallOf(state: VolumeState, live: FilesystemLayout): Because | undefined {
+function stallOf(state: NodeVolumeState, live: FilesystemLayout): Because | undefined {
   // Before a stale epoch: an etcd that was put back has both, and the member is the cause.
   const because = blocks(state) ?? unnamedOf(state, live);
   if (because !== undefined) return because;
   if (state.recordProblem !== undefined) return { reason: "RecordNotWritten", message: state.recordProblem };
-  if (state.refusal !== undefined) return { reason: "StaleEpoch", message: state.refusal };
-  if (state.settleProblem !== undefined)
+  if (state.targetRefusal !== undefined) return { reason: "StaleEpoch", message: state.targetRefusal };
+  if (state.unsettled?.problem !== undefined)
     return {
       reason: "ResizeFailed",
-      message: `member and filesystem are not known to be of one size; it is tried again: ${state.settleProblem}`,
+      message: withDetail("the resize has not ended; retrying", state.unsettled.problem),
     };
   if (state.leavingProblem !== undefined && !mends(state.leavingProblem)) return state.leavingProblem;
   return strangersOf(state) ?? failureOf(state);
 }
 
 /** By the node's record, which alone knows their volumes once the API server has lost member, claim and PersistentVolume. */
-function unnamedOf({ record, mounted, members }: VolumeState, { spec, status }: FilesystemLayout): Because | undefined {
+function unnamedOf({ record, mounted }: NodeVolumeState, { spec, status }: FilesystemLayout): Because | undefined {
   if (record.backend !== "span" || spec.members === undefined) return undefined;
   const named = new Set(spec.members.map(({ name }) => name));
-  const present = (mounted === undefined ? (status?.members ?? []) : members).filter(
-    ({ state }) => state === "Present",
-  );
+  const found = mounted?.members ?? status?.members ?? [];
+  const present = found.filter(({ state }) => state === "Present");
   const inside = new Set(present.map(({ name }) => name));
   const unnamed = [...record.members, ...(record.former ?? [])].filter(
     ({ name }) => inside.has(name) && !named.has(name),
@@ -230,12 +233,10 @@ function unnamedOf({ record, mounted, members }: VolumeState, { spec, status }: 
 }
 
 /** It works with them for now. A layout that has lost a member, put back from a backup perhaps, looks the same. */
-function strangersOf({ members }: VolumeState): Because | undefined {
-  const names = members.filter(({ state }) => state === "Stranger").map(({ name }) => name);
+function strangersOf({ mounted }: NodeVolumeState): Because | undefined {
+  const names = (mounted?.members ?? []).filter(({ state }) => state === "Stranger").map(({ name }) => name);
   if (names.length === 0) return undefined;
-  const message =
-    `the mounted filesystem has ${names.join(", ")}, which no member in the layout's spec is. Its size stays as it is, and another node ` +
-    "cannot mount it, until the layout has the member again, or what was added by hand is taken out by hand";
+  const message = `add ${names.join(", ")} to spec.members, or take it out (btrfs device remove): it is part of the filesystem`;
   return { reason: "MembersMissing", message };
 }
 
@@ -244,68 +245,76 @@ function mends({ reason }: Because): boolean {
 }
 
 /** Of the last operation, unless its size was reached after all. */
-function failureOf(state: VolumeState): Because | undefined {
+function failureOf(state: NodeVolumeState): Because | undefined {
   const { lastOperation: last } = state.record;
   if (last?.outcome !== "Failed" || state.running !== undefined) return undefined;
-  if (!state.unsettled && isReached(state, last)) return undefined;
+  if (state.unsettled === undefined && isReached(state, last)) return undefined;
   return {
     reason: "ResizeFailed",
-    message: `${last.kind} from ${last.from} to ${last.to}: ${last.message ?? "failed"}`,
+    message: withDetail(`${last.kind} from ${last.from} to ${last.to}`, last.message ?? "failed"),
   };
 }
 
 /** To the byte; of several members each is of a size of its own, so that they give, and leave with, more than was asked for. */
-function isReached({ record, sizeBytes }: VolumeState, { kind, to }: LastOperation): boolean {
+function isReached({ record, sizeBytes }: NodeVolumeState, { kind, to }: LastOperation): boolean {
   if (sizeBytes === undefined) return false;
   const toBytes = wholeGrains(parseQuantity(to));
   if (record.backend === "loop") return sizeBytes === toBytes;
   return kind === "Extend" ? sizeBytes >= toBytes : sizeBytes <= toBytes;
 }
 
-function pendingOf(state: VolumeState): Because | undefined {
+function pendingOf(state: NodeVolumeState): Because | undefined {
   if (state.running !== undefined) {
     const { kind, from, to, step } = state.running.operation;
     return { reason: "OperationRunning", message: `${kind} from ${from} to ${to}: ${step}` };
   }
-  return pendingUnmade(state) ?? pendingMember(state) ?? pendingLeave(state);
+  return pendingUnmade(state) ?? pendingMember(state) ?? pendingRelease(state) ?? pendingLeave(state);
 }
 
-function pendingMember({ record, mounted }: VolumeState): Because | undefined {
+function pendingMember({ record, mounted }: NodeVolumeState): Because | undefined {
   const awaited = mounted === undefined ? undefined : pendingMembers(record);
   return awaited === undefined ? undefined : { reason: "WaitingForMember", message: `waiting for ${awaited}` };
 }
 
-function pendingLeave({ leavingProblem }: VolumeState): Because | undefined {
+/** On its way to a mount, or back from one: until then no change of its members or size starts. */
+function pendingRelease(state: NodeVolumeState): Because | undefined {
+  if (state.mounted !== undefined || !state.held) return undefined;
+  return { reason: "MembersHeld", message: state.leavingProblem?.message ?? situation(state) };
+}
+
+function pendingLeave({ leavingProblem }: NodeVolumeState): Because | undefined {
   return leavingProblem !== undefined && mends(leavingProblem) ? leavingProblem : undefined;
 }
 
 /** Nothing that is being done, and nothing that is wrong: an emergency has less to take. */
-function spareless({ spareProblem }: VolumeState): Because | undefined {
-  return spareProblem === undefined ? undefined : { reason: "SpareMissing", message: spareProblem };
+function spareless({ mounted }: NodeVolumeState): Because | undefined {
+  const message = mounted?.spareProblem;
+  return message === undefined ? undefined : { reason: "SpareMissing", message };
 }
 
-function pendingUnmade(state: VolumeState): Because | undefined {
+function pendingUnmade(state: NodeVolumeState): Because | undefined {
   return isUnmade(state)
     ? { reason: "Provisioning", message: `the ${unmade(state)} is made when a pod first uses the volume on this node` }
     : undefined;
 }
 
-function unmade({ record }: VolumeState): string {
+function unmade({ record }: NodeVolumeState): string {
   return record.backend === "span" ? "filesystem" : "member";
 }
 
-function isUnmade({ record, removed, sizeBytes }: VolumeState): boolean {
-  return !removed && sizeBytes === undefined && !record.memberMade;
+function isUnmade({ record, phase, sizeBytes }: NodeVolumeState): boolean {
+  return phase !== "Removed" && sizeBytes === undefined && !record.memberMade;
 }
 
-function isMissing({ record, removed, sizeBytes }: VolumeState): boolean {
-  return !removed && sizeBytes === undefined && record.memberMade;
+function isMissing({ record, phase, sizeBytes }: NodeVolumeState): boolean {
+  return phase !== "Removed" && sizeBytes === undefined && record.memberMade;
 }
 
-function situation({ record, mounted, removed, sizeBytes }: VolumeState): string {
-  if (removed) return "the member has been deleted";
+function situation({ record, phase, mounted, held, sizeBytes }: NodeVolumeState): string {
+  if (phase === "Removed") return "the member has been deleted";
   const size = sizeBytes === undefined ? "" : `${formatBytes(sizeBytes)}, `;
   const isRaw = volumeModeOf(record) === "Block";
+  if (mounted === undefined && held) return `${size}not mounted; this node still has members of it`;
   if (mounted === undefined) return `${size}not ${isRaw ? "staged" : "mounted"}: no pod on this node uses it`;
   return `${size}${isRaw ? "staged as a raw block device" : "mounted"}`;
 }

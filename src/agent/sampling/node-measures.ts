@@ -1,12 +1,15 @@
-// What samples carry beside the filesystem's own figures: room where members are made, and how busy a member device is. Read
-// every few seconds from sysfs and storage, away from the sampling itself.
+// One volume's newest reading as the policy-engine gets it, and what samples carry in addition to the filesystem's own figures: room where members are made, and how busy a member device is. Read every
+// few seconds from sysfs and storage, away from the sampling itself.
+
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import type { Storage } from "../storage/storage.ts";
-import type { VolumeState, VolumeStates } from "../volumes/volume-state.ts";
-import type { NodeMeasures } from "./wire-sample.ts";
+import type { Sample } from "../../contracts/gen/tidemark/samples/v1/samples.ts";
+import { type SampledReading, writeSample } from "../../contracts/reading.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { FreeSpace } from "../storage/storage.ts";
+import type { VolumesByHandle } from "../volumes/node-volume.ts";
+import type { NodeVolumeState } from "../volumes/volume-state.ts";
 
 const REFRESH_INTERVAL_MS = 5000;
 /** Column of /sys/block/DEVICE/stat: milliseconds in which at least one request was under way. */
@@ -19,13 +22,13 @@ interface Busy {
 }
 
 export interface NodeMeasurer {
-  of(state: VolumeState): NodeMeasures;
+  of(state: NodeVolumeState): NodeMeasures;
   stop(): void;
 }
 
 export function startNodeMeasurer(
-  storage: Pick<Storage, "freeBytes">,
-  states: VolumeStates,
+  storage: FreeSpace,
+  volumes: VolumesByHandle,
   clock: Clock,
   log: Logger,
 ): NodeMeasurer {
@@ -33,7 +36,7 @@ export function startNodeMeasurer(
   /** By device class; under undefined that of the node's own disk. */
   const freeBytes = new Map<string | undefined, number>();
   const measureFree = async (): Promise<void> => {
-    for (const deviceClass of new Set([undefined, ...[...states.values()].map(deviceClassOf)])) {
+    for (const deviceClass of new Set([undefined, ...[...volumes.values()].map(({ state }) => deviceClassOf(state))])) {
       const bytes = await storage.freeBytes(deviceClass);
       if (bytes === undefined) freeBytes.delete(deviceClass);
       else freeBytes.set(deviceClass, bytes);
@@ -49,8 +52,9 @@ export function startNodeMeasurer(
   };
   const refresh = (): void => {
     refreshFree();
-    for (const { handle, mounted } of states.values()) {
-      const busy = mounted === undefined ? undefined : measure(mounted.device, busyByHandle.get(handle), clock);
+    for (const { handle, state } of volumes.values()) {
+      const { mounted } = state;
+      const busy = mounted === undefined ? undefined : measure(mounted.volume.device, busyByHandle.get(handle), clock);
       if (busy === undefined) busyByHandle.delete(handle);
       else busyByHandle.set(handle, busy);
     }
@@ -68,7 +72,7 @@ export function startNodeMeasurer(
   };
 }
 
-function deviceClassOf({ record }: VolumeState): string | undefined {
+function deviceClassOf({ record }: NodeVolumeState): string | undefined {
   return record.backend === "lvm" ? record.deviceClass : undefined;
 }
 
@@ -85,4 +89,40 @@ function measure(device: string, before: Busy | undefined, clock: Clock): Busy |
   } catch {
     return undefined;
   }
+}
+
+export interface NodeMeasures {
+  /** Free bytes where members are made; undefined: not measured yet. */
+  readonly freeBytes: number | undefined;
+  readonly ioUtilizationRatio: number;
+}
+
+/** What a node's own disk has bounds no filesystem whose members come from elsewhere. */
+export const UNBOUNDED_BYTES = 2 ** 50;
+
+/** Older readings are not sent: an engine counts the age of a sample from its arrival. */
+const RECENT_MS = 10_000;
+
+export function isRecent(reading: SampledReading | undefined, monotonicMs: number): boolean {
+  return reading !== undefined && monotonicMs - reading.takenMs < RECENT_MS;
+}
+
+/** Undefined while there is no reading, no size that belongs to it, or no figure of the node: 0 would be taken for a full one. */
+export function wireSample(
+  state: NodeVolumeState,
+  { freeBytes, ioUtilizationRatio }: NodeMeasures,
+): Sample | undefined {
+  const { handle, reading, sizeBytes, record } = state;
+  const nodeFreeBytes = record.backend === "span" ? UNBOUNDED_BYTES : freeBytes;
+  if (reading === undefined || sizeBytes === undefined || nodeFreeBytes === undefined) return undefined;
+  const isAfterLast = reading.takenMs >= state.operationEndedMs;
+  return writeSample(reading, {
+    volumeHandle: handle,
+    sizeBytes,
+    operationInProgress: state.running !== undefined,
+    // Its name, as the layout's status has it: whatever this node's clock showed then and shows now.
+    lastOperationEndedAtMs: isAfterLast ? Date.parse(record.lastOperation?.endedAt ?? "") || 0 : 0,
+    ioUtilizationRatio,
+    nodeFreeBytes,
+  });
 }

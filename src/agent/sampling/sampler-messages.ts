@@ -1,6 +1,7 @@
-// What the main thread and the sampling thread say to each other. The shared cells are written by the sampling thread
-// before and after everything that can block in the kernel, so that the main thread sees which filesystem it hangs on.
-import type { ReadableMount } from "../storage/filesystem/read-filesystem.ts";
+// What the main thread and the sampling thread say to each other. While the thread reads a filesystem, its place is 1 + the slot.
+
+import type { SampledReading } from "../../contracts/reading.ts";
+import type { ReadableMount } from "../storage/filesystem/mount-reader.ts";
 
 /** A filesystem to sample; its slot stays the same over all threads. */
 export interface Watched {
@@ -27,16 +28,70 @@ export type FromSamplingThread =
   | { readonly type: "readings"; readonly rows: Float64Array }
   | { readonly type: "unreadable"; readonly slot: number; readonly message: string };
 
-export interface SamplingThreadData {
-  readonly cells: Int32Array;
+// How readings travel from the sampling thread to the main one: rows of numbers in one array, so that neither side
+// allocates an object per sample on the way. The rows' columns are known here only.
+
+/** One reading of one watched filesystem, as the sampling thread saw it. */
+export interface SlotReading {
+  readonly slot: number;
+  readonly reading: SampledReading;
 }
 
-/** Cells of the shared array. */
-export const CELL_COUNT = 2;
-/** Changes whenever the thread gets on. */
-export const BEAT_CELL = 0;
-/** 1 + the slot that is being opened or read; 0: none. */
-export const READING_CELL = 1;
+const COLUMN_OF: Readonly<Record<"slot" | keyof SampledReading, number>> = {
+  slot: 0,
+  sampledAtMs: 1,
+  takenMs: 2,
+  capacityBytes: 3,
+  availableBytes: 4,
+  inodesTotal: 5,
+  inodesUsed: 6,
+  dataProfiles: 7,
+  growthBytesPerSecond: 8,
+  peakWriteBytesPerSecond: 9,
+};
+const COLUMN_COUNT = Object.keys(COLUMN_OF).length;
 
-/** The thread beats at least this often. */
-export const BEAT_INTERVAL_MS = 1000;
+export function packReadings(readings: readonly SlotReading[]): Float64Array<ArrayBuffer> {
+  const rows = new Float64Array(readings.length * COLUMN_COUNT);
+  let start = 0;
+  for (const { slot, reading } of readings) {
+    rows[start + COLUMN_OF.slot] = slot;
+    packReading(rows, start, reading);
+    start += COLUMN_COUNT;
+  }
+  return rows;
+}
+
+export function unpackReadings(rows: Float64Array): SlotReading[] {
+  const readings: SlotReading[] = [];
+  for (let start = 0; start + COLUMN_COUNT <= rows.length; start += COLUMN_COUNT)
+    readings.push({ slot: rows[start + COLUMN_OF.slot] ?? Number.NaN, reading: readingAt(rows, start) });
+  return readings;
+}
+
+// Field by field, here and below: this runs for each sample, and a loop over names costs ten times as much and makes slow objects.
+function packReading(rows: Float64Array, start: number, reading: SampledReading): void {
+  rows[start + COLUMN_OF.sampledAtMs] = reading.sampledAtMs;
+  rows[start + COLUMN_OF.takenMs] = reading.takenMs;
+  rows[start + COLUMN_OF.capacityBytes] = reading.capacityBytes;
+  rows[start + COLUMN_OF.availableBytes] = reading.availableBytes;
+  rows[start + COLUMN_OF.inodesTotal] = reading.inodesTotal;
+  rows[start + COLUMN_OF.inodesUsed] = reading.inodesUsed;
+  rows[start + COLUMN_OF.dataProfiles] = reading.dataProfiles;
+  rows[start + COLUMN_OF.growthBytesPerSecond] = reading.growthBytesPerSecond;
+  rows[start + COLUMN_OF.peakWriteBytesPerSecond] = reading.peakWriteBytesPerSecond;
+}
+
+function readingAt(rows: Float64Array, start: number): SampledReading {
+  return {
+    sampledAtMs: rows[start + COLUMN_OF.sampledAtMs] ?? Number.NaN,
+    takenMs: rows[start + COLUMN_OF.takenMs] ?? Number.NaN,
+    capacityBytes: rows[start + COLUMN_OF.capacityBytes] ?? Number.NaN,
+    availableBytes: rows[start + COLUMN_OF.availableBytes] ?? Number.NaN,
+    inodesTotal: rows[start + COLUMN_OF.inodesTotal] ?? Number.NaN,
+    inodesUsed: rows[start + COLUMN_OF.inodesUsed] ?? Number.NaN,
+    dataProfiles: rows[start + COLUMN_OF.dataProfiles] ?? Number.NaN,
+    growthBytesPerSecond: rows[start + COLUMN_OF.growthBytesPerSecond] ?? Number.NaN,
+    peakWriteBytesPerSecond: rows[start + COLUMN_OF.peakWriteBytesPerSecond] ?? Number.NaN,
+  };
+}

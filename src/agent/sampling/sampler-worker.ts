@@ -1,15 +1,14 @@
-// The sampling thread: reads mounted filesystems synchronously and posts what it reads. A filesystem that never answers
-// stops this thread for good; the main thread then leaves it behind. It decides nothing and writes nothing.
+// The sampling thread: reads mounted filesystems synchronously and posts what it reads. A filesystem that never answers blocks this thread
+// without end; the main thread then leaves it behind. It decides nothing and writes nothing.
 import { parentPort, workerData } from "node:worker_threads";
-import { openReader, type Reader } from "../storage/filesystem/read-filesystem.ts";
+import type { SampledReading } from "../../contracts/reading.ts";
+import { BEAT_INTERVAL_MS, beat, inPlace, type ThreadData } from "../../platform/process/threads/abandonable-thread.ts";
+import { openReader, type Reader } from "../storage/in-threads/read-filesystem.ts";
 import { createGrowthTracker, type GrowthTracker } from "./growth.ts";
-import { packReadings, type SlotReading } from "./sample-batch.ts";
 import {
-  BEAT_CELL,
-  BEAT_INTERVAL_MS,
   type FromSamplingThread,
-  READING_CELL,
-  type SamplingThreadData,
+  packReadings,
+  type SlotReading,
   type ToSamplingThread,
   type Watched,
 } from "./sampler-messages.ts";
@@ -46,7 +45,7 @@ function runSamplingThread(port: Port, cells: Int32Array): void {
   };
   const round = (): void => {
     postReadings(port, sampleDue(port, cells, sampledBySlot.values()));
-    Atomics.add(cells, BEAT_CELL, 1);
+    beat(cells);
     scheduleRound();
   };
   port.on("message", (message: ToSamplingThread) => {
@@ -64,7 +63,7 @@ function sampleDue(port: Port, cells: Int32Array, all: Iterable<Sampled>): SlotR
     if (sampled.dueMs - nowMs > (isForeign(sampled) ? 0 : sampled.intervalMs * roundRatio(sampled))) continue;
     try {
       const reading = sample(sampled, cells);
-      if (isWorthPosting(sampled, reading)) readings.push(reading);
+      if (isWorthPosting(sampled, reading)) readings.push({ slot: sampled.watched.slot, reading });
     } catch (error) {
       sampled.reader = closeQuietly(sampled.reader);
       sampled.intervalMs = INTERVAL_MAX_MS;
@@ -75,8 +74,8 @@ function sampleDue(port: Port, cells: Int32Array, all: Iterable<Sampled>): SlotR
   return readings;
 }
 
-function sample(sampled: Sampled, cells: Int32Array): SlotReading {
-  const reading = guarded(cells, sampled.watched.slot, () => {
+function sample(sampled: Sampled, cells: Int32Array): SampledReading {
+  const reading = inPlace(cells, sampled.watched.slot + 1, () => {
     sampled.reader ??= openReader(sampled.watched);
     return sampled.reader.read();
   });
@@ -84,20 +83,9 @@ function sample(sampled: Sampled, cells: Int32Array): SlotReading {
   // stops the very shrink, and all others for a minute.
   if (sampled.operationInProgress || reading.movesData) sampled.growth.restart();
   else sampled.growth.observe(performance.now(), reading.dataBytes);
-  const slotReading = describe(sampled, reading);
-  planNext(sampled, slotReading);
-  return slotReading;
-}
-
-/** Whoever watches this thread sees which filesystem it is in. */
-function guarded<T>(cells: Int32Array, slot: number, read: () => T): T {
-  Atomics.add(cells, BEAT_CELL, 1);
-  Atomics.store(cells, READING_CELL, slot + 1);
-  try {
-    return read();
-  } finally {
-    Atomics.store(cells, READING_CELL, 0);
-  }
+  const sampledReading = describe(sampled, reading);
+  planNext(sampled, sampledReading);
+  return sampledReading;
 }
 
 function postReadings(port: Port, readings: readonly SlotReading[]): void {
@@ -152,9 +140,8 @@ function newlySampled(watched: Watched): Sampled {
   };
 }
 
-function describe({ watched, growth }: Sampled, reading: ReturnType<Reader["read"]>): SlotReading {
+function describe({ growth }: Sampled, reading: ReturnType<Reader["read"]>): SampledReading {
   return {
-    slot: watched.slot,
     sampledAtMs: reading.sampledAtMs,
     takenMs: reading.takenMs,
     capacityBytes: reading.capacityBytes,
@@ -167,7 +154,7 @@ function describe({ watched, growth }: Sampled, reading: ReturnType<Reader["read
   };
 }
 
-function planNext(sampled: Sampled, reading: SlotReading): void {
+function planNext(sampled: Sampled, reading: SampledReading): void {
   sampled.intervalMs = isForeign(sampled) ? INTERVAL_MAX_MS : intervalMs(sampled, reading);
   sampled.dueMs = performance.now() + sampled.intervalMs;
 }
@@ -177,7 +164,7 @@ function isForeign({ watched }: Sampled): boolean {
   return watched.fsType === "foreign";
 }
 
-function intervalMs(sampled: Sampled, reading: SlotReading): number {
+function intervalMs(sampled: Sampled, reading: SampledReading): number {
   return samplingIntervalMs({
     usedBytes: reading.capacityBytes - reading.availableBytes,
     availableBytes: reading.availableBytes,
@@ -192,8 +179,8 @@ function intervalMs(sampled: Sampled, reading: SlotReading): number {
   });
 }
 
-/** Changed, or the last one is so old that somebody might take the silence for a gap. */
-function isWorthPosting(sampled: Sampled, { capacityBytes, availableBytes }: SlotReading): boolean {
+/** Changed, or the last post is so old that an engine might take the silence for a gap. */
+function isWorthPosting(sampled: Sampled, { capacityBytes, availableBytes }: SampledReading): boolean {
   const nowMs = performance.now();
   const changed = sampled.postedAvailableBytes !== availableBytes || sampled.postedCapacityBytes !== capacityBytes;
   if (!changed && nowMs - sampled.postedMs < INTERVAL_MAX_MS * (1 - roundRatio(sampled))) return false;
@@ -216,4 +203,4 @@ function closeQuietly(reader: Reader | undefined): undefined {
   return undefined;
 }
 
-if (parentPort !== null) runSamplingThread(parentPort, (workerData as SamplingThreadData).cells);
+if (parentPort !== null) runSamplingThread(parentPort, (workerData as ThreadData).cells);

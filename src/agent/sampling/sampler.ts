@@ -1,22 +1,21 @@
-// Sampling, seen from the main thread: which filesystems are watched, and that one which never answers stops no other: a new
-// thread is told of all but those that hang. Here nothing touches a mount.
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import type { ReadableMount } from "../storage/filesystem/read-filesystem.ts";
-import { type SlotReading, unpackReadings } from "./sample-batch.ts";
-import type { FromSamplingThread } from "./sampler-messages.ts";
+// Sampling, seen from the main thread: which filesystems are watched. A filesystem that never answers stops no other: a new thread gets all
+// but those that hang. Nothing here touches a mount.
+
+import type { SampledReading } from "../../contracts/reading.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { ReadableMount } from "../storage/filesystem/mount-reader.ts";
+import { type FromSamplingThread, unpackReadings, type Watched } from "./sampler-messages.ts";
 import { createSamplingThreads, type SamplingThreads } from "./sampling-threads.ts";
-import {
-  createWatchedFilesystems,
-  type Marks,
-  sameMarks,
-  type WatchedFilesystem,
-  type WatchedFilesystems,
-} from "./watched-filesystems.ts";
+
+export interface HandleReading {
+  readonly handle: string;
+  readonly reading: SampledReading;
+}
 
 /** Called synchronously, in the sampling thread's message; must not throw. */
 export interface SamplerListener {
-  readings(readings: readonly (Omit<SlotReading, "slot"> & { readonly handle: string })[]): void;
+  readings(readings: readonly HandleReading[]): void;
   unreadable(handle: string, message: string): void;
   /** The filesystem answers no more, or again. */
   hung(handle: string, hung: boolean): void;
@@ -117,10 +116,11 @@ function passOn(filesystems: WatchedFilesystems, listener: SamplerListener, mess
     if (filesystem !== undefined) listener.unreadable(filesystem.handle, message.message);
     return;
   }
-  const readings = unpackReadings(message.rows).flatMap(({ slot, ...reading }) => {
+  const readings: HandleReading[] = [];
+  for (const { slot, reading } of unpackReadings(message.rows)) {
     const handle = filesystems.at(slot)?.handle;
-    return handle === undefined ? [] : [{ ...reading, handle }];
-  });
+    if (handle !== undefined) readings.push({ handle, reading });
+  }
   if (readings.length > 0) listener.readings(readings);
 }
 
@@ -129,4 +129,61 @@ function logHung(log: Logger, { handle, hung, watched: { mountPath } }: WatchedF
     { volume: handle, mountPath },
     hung ? "the filesystem does not answer; it is no longer sampled" : "the filesystem answers again",
   );
+}
+
+// Which filesystems are sampled, and what to look out for on each: found by the handle that people know and by the slot that the sampling
+// thread knows. A slot is never given twice. It sends no messages.
+
+/** Byte counts to look out for; 0: none known. */
+export interface Marks {
+  readonly nextExtendUsedBytes: number;
+  readonly minAvailableBytes: number;
+}
+
+export interface WatchedFilesystem {
+  readonly handle: string;
+  readonly watched: Watched;
+  marks: Marks;
+  operationInProgress: boolean;
+  hung: boolean;
+}
+
+export interface WatchedFilesystems {
+  /** Undefined when it is watched already. */
+  add(handle: string, mount: ReadableMount, minAvailableBytes: number): WatchedFilesystem | undefined;
+  remove(handle: string): WatchedFilesystem | undefined;
+  of(handle: string): WatchedFilesystem | undefined;
+  at(slot: number): WatchedFilesystem | undefined;
+  all(): Iterable<WatchedFilesystem>;
+}
+
+export function createWatchedFilesystems(): WatchedFilesystems {
+  const byHandle = new Map<string, WatchedFilesystem>();
+  const bySlot = new Map<number, WatchedFilesystem>();
+  let nextSlot = 0;
+  return {
+    add: (handle, { mountPath, fsType, fsid }, minAvailableBytes) => {
+      if (byHandle.has(handle)) return undefined;
+      const watched = { slot: nextSlot++, mountPath, fsType, fsid };
+      const marks = { nextExtendUsedBytes: 0, minAvailableBytes };
+      const filesystem = { handle, watched, marks, operationInProgress: false, hung: false };
+      byHandle.set(handle, filesystem);
+      bySlot.set(watched.slot, filesystem);
+      return filesystem;
+    },
+    remove: (handle) => {
+      const filesystem = byHandle.get(handle);
+      if (filesystem === undefined) return undefined;
+      byHandle.delete(handle);
+      bySlot.delete(filesystem.watched.slot);
+      return filesystem;
+    },
+    of: (handle) => byHandle.get(handle),
+    at: (slot) => bySlot.get(slot),
+    all: () => byHandle.values(),
+  };
+}
+
+export function sameMarks(left: Marks, right: Marks): boolean {
+  return left.nextExtendUsedBytes === right.nextExtendUsedBytes && left.minAvailableBytes === right.minAvailableBytes;
 }

@@ -1,4 +1,4 @@
-// How soon a filesystem is looked at again: a fraction of the time that its writer needs to the next rule. Pure.
+// How soon a filesystem is read again: a fraction of the time that its writer needs to the next rule. Pure.
 
 export const INTERVAL_MIN_MS = 25;
 export const INTERVAL_MAX_MS = 1000;
@@ -26,7 +26,7 @@ export function samplingIntervalMs(facts: SamplingFacts): number {
   return Math.min(INTERVAL_MAX_MS, Math.max(INTERVAL_MIN_MS, timeLeftMs * FRACTION_OF_TIME_LEFT));
 }
 
-// A rule that has been crossed is known to whoever asked; only what lies ahead is waited for. The end of the disk always does.
+// A mark that has been crossed was reported already, so only marks ahead count. The end of the disk is always ahead.
 function distanceToNextRuleBytes(facts: SamplingFacts): number {
   const toRuleBytes = facts.nextExtendUsedBytes - facts.usedBytes;
   const toMinAvailableBytes = facts.availableBytes - facts.minAvailableBytes;

@@ -1,23 +1,18 @@
 // The sampling thread as the main thread has it: one that works. One that ends is replaced; one that hangs in the kernel is left
-// behind, since nothing can end it, and replaced. Should its filesystem ever answer, the thread left behind ends, which is how
-// that is noticed.
-import { Worker } from "node:worker_threads";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
+// behind, and replaced. When its filesystem answers, the thread left behind ends: that is how it is noticed.
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import {
-  BEAT_CELL,
+  type AbandonableThread,
   BEAT_INTERVAL_MS,
-  CELL_COUNT,
-  type FromSamplingThread,
-  READING_CELL,
-  type SamplingThreadData,
-  type ToSamplingThread,
-} from "./sampler-messages.ts";
+  openAbandonableThread,
+} from "../../platform/process/threads/abandonable-thread.ts";
+import type { FromSamplingThread, ToSamplingThread } from "./sampler-messages.ts";
 
 type Tell = (message: ToSamplingThread) => void;
 
 export interface SamplingThreads {
-  /** Lost where no thread works: a new one is told everything. */
+  /** The message is lost where no thread works: a new thread gets everything from the start. */
   readonly tell: Tell;
   stranded(): number;
   /** False when too many are left behind. */
@@ -41,63 +36,50 @@ export interface SamplingThreadsOptions {
 }
 
 const WATCHDOG_INTERVAL_MS = 250;
-/** Without a beat and without a read: the thread itself is stuck, or starved. */
-const SILENT_AFTER_MS = BEAT_INTERVAL_MS * 5;
 /** Each holds a few MiB for as long as its filesystem hangs. */
 const STRANDED_THREADS_MAX = 32;
-const THREAD_LIMITS = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4, stackSizeMb: 1 };
-
-interface SamplingThread {
-  readonly worker: Worker;
-  readonly cells: Int32Array;
-  beat: number;
-  reading: number;
-  /** When the cells last changed, monotonic. */
-  movedMs: number;
-}
 
 export function createSamplingThreads(options: SamplingThreadsOptions): SamplingThreads {
   const { workerPath, hungAfterMs, clock, log } = options;
-  let thread: SamplingThread | undefined;
+  let thread: AbandonableThread<ToSamplingThread> | undefined;
   let restart: NodeJS.Timeout | undefined;
   let stranded = 0;
   let stopped = false;
 
-  const tell: Tell = (message) => thread?.worker.postMessage(message);
+  const tell: Tell = (message) => thread?.post(message);
   const start = (): void => {
-    const started = openThread(workerPath, clock.monotonicMs());
-    thread = started;
     restart = undefined;
-    started.worker.on("message", (message: FromSamplingThread) => {
-      if (started === thread) options.received(message);
-    });
-    started.worker.on("error", (err) => log.error({ err }, "the sampling thread failed"));
-    started.worker.on("exit", () => {
-      if (started !== thread || stopped) return;
-      // It is gone, and so hangs nowhere, wherever it was when it ended.
-      thread = undefined;
-      restart = setTimeout(start, BEAT_INTERVAL_MS).unref();
+    thread = openAbandonableThread<ToSamplingThread, FromSamplingThread>({
+      workerPath,
+      hungAfterMs,
+      clock,
+      log,
+      received: options.received,
+      died: () => {
+        // It is gone, and so hangs nowhere, wherever it was when it ended.
+        thread = undefined;
+        if (!stopped) restart = setTimeout(start, BEAT_INTERVAL_MS).unref();
+      },
     });
     options.started(tell);
   };
-  const leaveBehind = ({ worker, reading }: SamplingThread): void => {
+  /** A thread that is stuck outside of any filesystem says nothing about one. */
+  const setHung = (place: number, hung: boolean): void => {
+    if (place > 0) options.hung(place - 1, hung);
+  };
+  const leaveBehind = (stuck: AbandonableThread<ToSamplingThread>): void => {
+    const place = stuck.place();
     stranded += 1;
-    worker.unref();
-    worker.once("exit", () => {
+    stuck.leave(() => {
       stranded -= 1;
-      setHung(reading, false);
+      setHung(place, false);
     });
-    void worker.terminate();
     thread = undefined;
-    setHung(reading, true);
+    setHung(place, true);
     if (stranded <= STRANDED_THREADS_MAX) start();
   };
-  /** A thread that is stuck outside of any filesystem tells nothing about one. */
-  const setHung = (reading: number, hung: boolean): void => {
-    if (reading > 0) options.hung(reading - 1, hung);
-  };
   const look = (): void => {
-    if (thread !== undefined && !stopped && isStuck(thread, hungAfterMs, clock.monotonicMs())) leaveBehind(thread);
+    if (thread !== undefined && !stopped && thread.isStuck()) leaveBehind(thread);
   };
 
   start();
@@ -110,29 +92,7 @@ export function createSamplingThreads(options: SamplingThreadsOptions): Sampling
       stopped = true;
       clearInterval(watchdog);
       clearTimeout(restart);
-      await thread?.worker.terminate();
+      await thread?.end();
     },
   };
-}
-
-function openThread(workerPath: string, nowMs: number): SamplingThread {
-  const cells = new Int32Array(new SharedArrayBuffer(CELL_COUNT * Int32Array.BYTES_PER_ELEMENT));
-  const workerData: SamplingThreadData = { cells };
-  const worker = new Worker(workerPath, { workerData, resourceLimits: THREAD_LIMITS, env: {}, argv: [] });
-  return { worker, cells, beat: 0, reading: 0, movedMs: nowMs };
-}
-
-function isStuck(thread: SamplingThread, hungAfterMs: number, nowMs: number): boolean {
-  if (hasMoved(thread)) thread.movedMs = nowMs;
-  return nowMs - thread.movedMs >= (thread.reading > 0 ? hungAfterMs : SILENT_AFTER_MS);
-}
-
-/** Whether the thread got on since it was last looked at; what it reads now is noted. */
-function hasMoved(thread: SamplingThread): boolean {
-  const beat = Atomics.load(thread.cells, BEAT_CELL);
-  const reading = Atomics.load(thread.cells, READING_CELL);
-  const moved = beat !== thread.beat || reading !== thread.reading;
-  thread.beat = beat;
-  thread.reading = reading;
-  return moved;
 }

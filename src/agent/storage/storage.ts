@@ -1,7 +1,9 @@
-// The port between the agent's process (what should be, who may write, what is reported) and storage (how a filesystem on
-// its members is made, mounted, grown and shrunk). Four adapters: real loop devices, the simulated disk of machines without
-// root, logical volumes (with a filesystem, or as they are), and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
-import type { FsType } from "../../api/filesystem-layout.ts";
+// The ports between the agent's process (what should be, who may write, what is reported) and storage (how a filesystem on
+// its members is made, mounted, grown and shrunk), in parts by what a caller needs. Four adapters: real loop devices, the simulated disk of
+// machines without root, logical volumes (with a filesystem, or as they are), and members of other CSI drivers; each has the parts that
+// mean something to it. Every method is idempotent: after a crash at any line the same call finishes the work.
+import type { FsType } from "../../contracts/kinds/filesystem-layout.ts";
+import type { Reading } from "../../contracts/reading.ts";
 import type { SpanMember } from "../member-drivers/span-member.ts";
 
 export interface VolumeIdentity {
@@ -32,7 +34,7 @@ export interface LvmVolume extends LvmMember, FilesystemIdentity {
   readonly volumeMode?: "Filesystem";
 }
 
-/** Pods get the device itself: nothing is ever formatted or mounted, and nobody knows what they write. */
+/** Pods get the device itself: nothing is ever formatted or mounted, and what pods write is unknown. */
 export interface RawVolume extends LvmMember {
   readonly volumeMode: "Block";
 }
@@ -43,9 +45,9 @@ export interface SpanVolume extends FilesystemIdentity {
   readonly members: readonly SpanMember[];
   /** Were in it when this node had it last, and are named by its layout no more: for people. */
   readonly former?: readonly SpanMember[] | undefined;
-  /** A record or the layout says that the filesystem was made once: it is never made again. */
+  /** A record or the layout says that the filesystem was made once: the agent never formats again. */
   readonly formatted: boolean;
-  /** The highest number of a leader that was ever accepted for it: kept with what is done for that leader. */
+  /** The highest number of a leader that was ever accepted for it: recorded with what is done for that leader. */
   readonly epoch: number;
 }
 
@@ -70,9 +72,9 @@ export type MountedSpan = Mounted<SpanVolume>;
 export interface FoundMember {
   readonly name: string;
   /**
-   * Present: a device of the mounted filesystem. Spare: beside it, and ready to be taken in without asking anybody. Leaving: out
-   * of it, not let go of yet. Removed: wiped, and given back to its driver, here or before. Refused: its device carries something (`why`), so
-   * that it is left as it is. Stranger: a device of the mounted filesystem that is no member's, by the kernel's name.
+   * Present: a device of the mounted filesystem. Spare: next to it, and ready to be taken in without asking another process. Leaving: out
+   * of it, not released yet. Removed: wiped, and given back to its driver, here or before. Refused: its device carries something (`why`),
+   * so that it is left as it is. Stranger: a device of the mounted filesystem that does not belong to a member, by the kernel's name.
    * Another member that was not taken in yet is not found.
    */
   readonly state: "Present" | "Spare" | "Leaving" | "Removed" | "Refused" | "Stranger";
@@ -85,52 +87,8 @@ export interface FoundMember {
   /** What the device itself has, where it may be more. */
   readonly deviceBytes?: number;
   readonly why?: string;
-  /** When a refused one was looked at last, on the monotonic clock. */
+  /** When a refused one was last checked, on the monotonic clock. */
   readonly lookedMs?: number;
-}
-
-/** One reading; byte figures as design defines them: on btrfs available excludes what writers have reserved. */
-export interface Reading {
-  /** Unix milliseconds, for whom the reading is sent to. */
-  readonly sampledAtMs: number;
-  /** The same instant on the machine's monotonic clock, which tells what came before what on this node. */
-  readonly takenMs: number;
-  readonly capacityBytes: number;
-  readonly availableBytes: number;
-  /** 0: unlimited. */
-  readonly inodesTotal: number;
-  readonly inodesUsed: number;
-  /** Of btrfs (data-profiles.ts): statfs divides the devices' bytes by their copies. */
-  readonly dataProfiles: number;
-}
-
-export type StorageErrorCode =
-  | "SignatureFound" // mkfs refused: the device carries a signature
-  | "AlreadyFormatted" // mkfs refused: a record says this volume was formatted, but no filesystem is there
-  | "WrongFilesystem" // another fsid than recorded was found
-  | "MembersMissing" // the filesystem has devices that nobody named
-  | "WaitingForMember" // a member, or its driver, is not on this node yet
-  | "MemberDriverFailed" // the driver of a member has refused
-  | "DiskFull" // no room on the host for the member
-  | "DeviceBusy" // still held by somebody
-  | "ReadOnly" // the filesystem takes no writes
-  | "ShrinkInDoubt" // a shrink was interrupted, and nobody can tell which content is the last one
-  | "Hung" // a command is stuck in the kernel
-  | "NotPermitted" // the kernel refused for want of a capability
-  | "CommandFailed";
-
-/** The one error of this port. The message names the volume, the command or file, and what the user can do. */
-export class StorageError extends Error {
-  override name = "StorageError";
-  readonly code: StorageErrorCode;
-  /** The message without the code. */
-  readonly said: string;
-
-  constructor(code: StorageErrorCode, message: string, cause?: unknown) {
-    super(`${code}: ${message}`, { cause });
-    this.code = code;
-    this.said = message;
-  }
 }
 
 export interface ShrinkControl {
@@ -146,7 +104,7 @@ export type ShrinkResult =
   | { readonly outcome: "Succeeded"; readonly sizeBytes: number }
   /** A writer came near the reserve, or the signal fired; the size reached stays. */
   | { readonly outcome: "Cancelled"; readonly sizeBytes: number; readonly message: string }
-  /** Somebody else is at work on the filesystem, and is not disturbed; the size reached stays. */
+  /** Another process is at work on the filesystem, and is not disturbed; the size reached stays. */
   | { readonly outcome: "Busy"; readonly sizeBytes: number; readonly message: string }
   /** The filesystem cannot safely give more; floorBytes is its own figure. */
   | {
@@ -160,7 +118,7 @@ export type ShrinkResult =
       readonly message: string;
     };
 
-/** Of one that nobody has mounted: it ends as asked for, or as it was. */
+/** Of a filesystem that is not mounted: it ends as asked for, or as it was. */
 export type UnmountedShrinkResult =
   | Exclude<ShrinkResult, { readonly outcome: "Cancelled" | "Busy" }>
   /** Not begun, or taken back; the message says why. */
@@ -168,7 +126,7 @@ export type UnmountedShrinkResult =
 
 /** Shrinks of filesystems that cannot be made smaller while they are mounted. */
 export interface UnmountedShrinks<V extends Volume = Volume> {
-  /** Whether there is a way that a crash at any line leaves whole; undefined where nobody can tell now. */
+  /** Whether there is a way that a crash at any line leaves whole; undefined where that is unknown now. */
   shrinksUnmounted(volume: V): boolean | undefined;
   /**
    * Of a volume that is mounted nowhere. The signal ends it as it was before. Throws where it is not known how it has ended: finishUnmounted
@@ -176,8 +134,8 @@ export interface UnmountedShrinks<V extends Volume = Volume> {
    */
   shrinkUnmounted(volume: V, sizeBytes: number, control: ShrinkControl): Promise<UnmountedShrinkResult>;
   /**
-   * Ends one that this node has a record of, one way or the other; without one nobody is asked. Stage does so by itself. Throws ShrinkInDoubt
-   * where it must not be mounted.
+   * Ends a shrink that this node has a record of, one way or the other; without a record no other process is asked. Stage does so by
+   * itself. Throws ShrinkOutcomeUnknown where the volume must not be mounted.
    */
   finishUnmounted(volume: V): Promise<void>;
 }
@@ -185,36 +143,34 @@ export interface UnmountedShrinks<V extends Volume = Volume> {
 /** A sentence for people. */
 export type Tell = (message: string) => void;
 
-export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> {
-  /** "real" or "simulated": shown to people, never branched on. */
-  readonly kind: "real" | "simulated";
+/** From a member to a mount where kubelet stages it, and back. Every backend has it. */
+export interface Mounting<V extends Volume = Volume> {
   /**
    * Makes the member if it never existed (sizeBytes), attaches it, formats it only if it carries no signature and no record
    * says it was formatted, mounts it at mountPath. A second call on a mounted volume returns the same. Members of other
    * drivers have sizes of their own: sizeBytes says nothing for them.
    */
   stage(volume: V, sizeBytes: number, mountPath: string): Promise<Mounted<V>>;
-  /** Cancels what runs, unmounts plainly (never lazily), detaches; done when nothing holds the device any more. */
+  /** Cancels what runs, unmounts plainly (never lazily), detaches; done when nothing holds the device. */
   unstage(volume: V, mountPath: string): Promise<void>;
   /** The volume if this node has it mounted at mountPath now, after a restart. */
   find(volume: V, mountPath: string): Promise<Mounted<V> | undefined>;
-  /** Where the kernel has this volume's member mounted, first of all; undefined when nowhere, or where nobody can tell. */
+  /** Where the kernel has this volume's member mounted, first of all; undefined when nowhere, or where that is unknown. */
   mountPath(volume: V): Promise<string | undefined>;
+  /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */
+  remove(volume: V): Promise<void>;
+}
+
+/** The size of a volume. Every backend has it. */
+export interface Resizing<V extends Volume = Volume> {
   /**
-   * Size of all members together, bytes; undefined when there is none, or nobody can tell while it is not mounted. At once, or
+   * Size of all members together, bytes; undefined when there is none, or while it is not mounted and its size is unknown. At once, or
    * within its own limit.
    */
   sizeBytes(volume: V): Promise<number | undefined>;
-  /** The members of a mounted filesystem, where it can have several; empty where the one member's size says all. */
-  members(volume: Mounted<V>): Promise<readonly FoundMember[]>;
   /**
-   * Why no data is moved from one member to another as things are, in words; undefined: it is moved, or there is but one member. Reads
-   * only, by commands that take a while: not for each sample.
-   */
-  immovable(volume: Mounted<V>): Promise<string | undefined>;
-  /**
-   * Grows members and filesystem to sizeBytes or more; never shrinks. Returns the size reached, read back. The signal ends only
-   * a wait for a member of another driver. `tell` hears of what somebody else did with the filesystem, and was cancelled for it.
+   * Grows members and filesystem to sizeBytes or more; never shrinks. Returns the size reached, read back. The signal ends only a wait for
+   * a member of another driver. `tell` gets a message for each operation of another process that was cancelled for the extend.
    */
   extend(volume: Mounted<V>, sizeBytes: number, signal?: AbortSignal, tell?: Tell): Promise<number>;
   /** The protocol of docs/architecture/shrink.md: in steps, watched, never under the filesystem's own floor. */
@@ -225,25 +181,75 @@ export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> 
    * not wait for such commands: it goes first, as where the signal comes, this throws DeviceBusy, and is to be called again.
    */
   recover(volume: Mounted<V>, signal?: AbortSignal): Promise<number>;
-  /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
-  settle(volume: Mounted<V>): Promise<void>;
-  /**
-   * Has spare members' devices published and looked at, so that an extend can take them in with their driver away. One that is refused is
-   * no failure: members() says it. The signal ends a wait for that driver, as an extend does.
-   */
-  prepareSpares(volume: Mounted<V>, signal?: AbortSignal): Promise<void>;
+}
+
+/** Of filesystems whose unused blocks the host can use. */
+export interface Trimming<V extends Volume = Volume> {
   /**
    * Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed; undefined where it gave way before its end, to
    * another operation or to the signal.
    */
   trim(volume: Mounted<V>, signal?: AbortSignal): Promise<number | undefined>;
+}
+
+/** Of filesystems: what a raw device holds is unknown. */
+export interface FreshReadings<V extends Volume = Volume> {
   /** One reading now, after making pending deletions and writes visible (syncfs). */
   freshReading(volume: Mounted<V>): Promise<Reading>;
-  /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */
-  remove(volume: V): Promise<void>;
+}
+
+/** Of a filesystem whose members are devices of other drivers: one or several of them. */
+export interface Members<V extends Volume = Volume> {
+  /** The members of a mounted filesystem, where it can have several; empty where the one member's size says all. */
+  members(volume: Mounted<V>): Promise<readonly FoundMember[]>;
   /**
-   * Free bytes where members are made: in a device class, without one on the node's own disk. Undefined where nobody can tell. At once,
-   * or within its own limit.
+   * Why no data is moved from one member to another as things are, in words; undefined: it is moved, or there is but one member. Reads
+   * only, by commands that take a while: not for each sample.
+   */
+  immovable(volume: Mounted<V>): Promise<string | undefined>;
+  /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
+  releaseMembers(volume: Mounted<V>): Promise<void>;
+  /**
+   * Has spare members' devices published and checked, so that an extend can take them in with their driver away. A spare that is refused
+   * does not fail the call: members() says it. The signal ends a wait for that driver, as an extend does.
+   */
+  prepareSpares(volume: Mounted<V>, signal?: AbortSignal): Promise<void>;
+  /**
+   * Of a volume that is mounted at no path known here: gives back to their drivers what is left of members here; nothing where there is none.
+   * Throws DeviceBusy while the kernel has the filesystem, in another mount namespace perhaps.
+   */
+  giveBack(volume: V): Promise<void>;
+}
+
+/** Of a filesystem on one member of this node. */
+export interface OneMember<V extends Volume = Volume> {
+  /** Throws MembersMissing where another process has cut the member of a mounted volume, as far as that is known without a command. */
+  assertWhole(volume: Mounted<V>): void;
+}
+
+/** Of where this node makes members. */
+export interface FreeSpace {
+  /**
+   * Free bytes where members are made: in a device class, without one on the node's own disk. Undefined where that is unknown. At once, or
+   * within its own limit.
    */
   freeBytes(deviceClass?: string): Promise<number | undefined>;
+}
+
+/** The node's storage, for a volume of any backend; a caller asks for the ports that it needs. */
+export interface Storage extends Mounting, Resizing, Trimming, Members, UnmountedShrinks, FreeSpace {}
+/**
+ * What the loop device and each filesystem can be made of. Sizes of members are whole grains. Of a logical volume they are its device
+ * class'.
+ */
+export const BLOCK_GRAIN_BYTES = 4096;
+
+/** Rounded down: a policy's max is a promise. */
+export function wholeGrains(sizeBytes: number, grainBytes = BLOCK_GRAIN_BYTES): number {
+  return Math.floor(sizeBytes / grainBytes) * grainBytes;
+}
+
+/** Rounded up: no member ends before what is on it. */
+export function coveringGrains(sizeBytes: number, grainBytes: number): number {
+  return Math.ceil(sizeBytes / grainBytes) * grainBytes;
 }

@@ -1,9 +1,9 @@
 // The programs that storage runs, found once and run by absolute path. It turns what can go wrong with running a program into
 // StorageErrors; what a non-zero exit means is the caller's to say.
 import { accessSync, constants } from "node:fs";
-import { CommandError, type CommandPort } from "../../process/command-port.ts";
-import type { EffectPoint } from "../../process/effects.ts";
-import { StorageError } from "./storage.ts";
+import { CommandError, type CommandPort } from "../../platform/process/effects/command-port.ts";
+import type { EffectPoint } from "../../platform/process/effects/effects.ts";
+import { StorageError } from "./storage-error.ts";
 
 /** An image of the agent has all of them. */
 export const PROGRAMS = [
@@ -59,9 +59,13 @@ export function createTools(commands: CommandPort): Tools {
   };
   return {
     run: (point, program, args, timeLimitMs = TIME_LIMIT_MS, signal) =>
-      finish(program, args, () => commands.run(point, pathOf(program), args, { timeLimitMs, signal })),
-    query: (program, args, timeLimitMs = TIME_LIMIT_MS, outputLimitBytes = undefined) =>
-      finish(program, args, () => commands.query(pathOf(program), args, { timeLimitMs, outputLimitBytes })),
+      finish(program, args, () =>
+        commands.run(point, pathOf(program), args, { timeLimitMs, ...(signal && { signal }) }),
+      ),
+    query: (program, args, timeLimitMs = TIME_LIMIT_MS, outputLimitBytes = undefined) => {
+      const limits = { timeLimitMs, ...(outputLimitBytes === undefined ? {} : { outputLimitBytes }) };
+      return finish(program, args, () => commands.query(pathOf(program), args, limits));
+    },
   };
 }
 
@@ -101,6 +105,6 @@ function findProgram(program: Program): `/${string}` {
   }
   throw new StorageError(
     "CommandFailed",
-    `${program} is in none of ${DIRECTORIES.join(", ")}; install btrfs-progs, e2fsprogs, xfsprogs and util-linux`,
+    `${program} is not in ${DIRECTORIES.join(", ")}; install btrfs-progs, e2fsprogs, xfsprogs and util-linux`,
   );
 }

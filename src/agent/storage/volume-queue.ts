@@ -1,29 +1,25 @@
-// One operation at a time per volume. What makes room for others (extend, unstage) first stops a running shrink, so that nobody
-// waits longer than a cancel takes. It knows nothing of what the operations do.
+// One operation at a time per volume. What makes room for others (extend, unstage) first stops a running shrink, so that it waits no longer
+// than a cancel takes. The queue knows nothing of what the operations do.
+import { createKeyedQueue, type KeyedQueue } from "../../platform/process/async/keyed-queue.ts";
 
-export interface VolumeQueue {
-  /** After all that was queued before for this volume. */
-  run<T>(handle: string, operation: () => Promise<T>): Promise<T>;
+export interface VolumeQueue extends Pick<KeyedQueue, "run"> {
   /** As run; `operation` gets a signal that a preempting operation aborts. */
   runPreemptible<T>(handle: string, signal: AbortSignal, operation: (signal: AbortSignal) => Promise<T>): Promise<T>;
   /** As run, after telling a running or waiting preemptible operation to stop. */
   runPreempting<T>(handle: string, operation: () => Promise<T>): Promise<T>;
 }
 
+/** What people read of a wait that was given up. */
+const PREEMPTED = "another operation on the volume goes first";
+
 export function createVolumeQueue(): VolumeQueue {
-  const tails = new Map<string, Promise<unknown>>();
+  const { run } = createKeyedQueue();
   // A shrink may wait behind a trim: both give way.
   const preemptible = new Map<string, Set<AbortController>>();
   const preemptibleOf = (handle: string): Set<AbortController> => {
     const present = preemptible.get(handle) ?? new Set();
     preemptible.set(handle, present);
     return present;
-  };
-  const run = <T>(handle: string, operation: () => Promise<T>): Promise<T> => {
-    const result = (tails.get(handle) ?? Promise.resolve()).then(operation);
-    const tail = result.catch(() => undefined).finally(() => tails.get(handle) === tail && tails.delete(handle));
-    tails.set(handle, tail);
-    return result;
   };
   return {
     run,
@@ -36,8 +32,7 @@ export function createVolumeQueue(): VolumeQueue {
       });
     },
     runPreempting: (handle, operation) => {
-      const reason = new Error("another operation on the volume goes first");
-      for (const controller of preemptible.get(handle) ?? []) controller.abort(reason);
+      for (const controller of preemptible.get(handle) ?? []) controller.abort(PREEMPTED);
       return run(handle, operation);
     },
   };

@@ -1,15 +1,21 @@
-// Whether a thin pool must grow, and to what. Pure. Its data and its metadata are two volumes of one group: either one that is full
-// stops every write in the pool, so each grows by its own ratio; metadata first, since a little of it goes a long way.
-import type { HoldReason, ThinPoolReason } from "../../api/reasons.ts";
-import { formatBytes, MIB } from "../../units/quantity.ts";
-import { formatPercent } from "../../units/ratio.ts";
+// Whether a thin pool must grow, and to what: pure, from what lvmd reports of its device class, and what policies say of it. Its data and
+// its metadata are two volumes of one group: either one that is full stops every write in the pool, so each grows by its own ratio;
+// metadata first, since a little of it goes a long way.
 
-/** One thin pool as lvmd tells of it. */
+import type { DeviceClass } from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { ThinPoolRule } from "../../contracts/kinds/thin-pool-rule.ts";
+import type { ClusterVolumePolicy } from "../../contracts/kinds/volume-policy.ts";
+import { withDetail } from "../../contracts/printable.ts";
+import { formatBytes, MIB, parseQuantity, QuantityError } from "../../contracts/quantities/quantity.ts";
+import { formatPercent, PercentError, parsePercent } from "../../contracts/quantities/ratio.ts";
+import type { HoldReason, ThinPoolReason } from "../../contracts/reasons.ts";
+
+/** One thin pool as lvmd reports it. */
 export interface ThinPoolFacts {
   readonly deviceClass: string;
   readonly sizeBytes: number;
   readonly metadataSizeBytes: number;
-  /** 0..1, both; anything else: nobody knows. */
+  /** 0..1, both; anything else: unknown. */
   readonly dataUsedRatio: number;
   readonly metadataUsedRatio: number;
   /** What its volume group has left, less the class' spare. */
@@ -56,16 +62,21 @@ export function decideThinPool(pool: ThinPoolFacts, growth: ThinPoolGrowth): Thi
   const isMetadataShort = pool.metadataUsedRatio >= growth.extendAtRatio;
   const use = describeUse(pool);
   if (!isDataShort && !isMetadataShort) return { kind: "hold", reason: "WithinBounds", message: use };
-  const why = `${use}; ${growth.policy} extends it at ${formatPercent(growth.extendAtRatio)}`;
-  if (growth.suspended) return { kind: "hold", reason: "PolicySuspended", message: `${why}, but is suspended` };
+  const at = formatPercent(growth.extendAtRatio);
+  if (growth.suspended)
+    return {
+      kind: "hold",
+      reason: "PolicySuspended",
+      message: `${use}; ${growth.policy} extends it at ${at}, but is suspended`,
+    };
   const metadataBytes = isMetadataShort ? metadataGrowth(pool, growth) : 0;
   const dataBytes = isDataShort ? dataGrowth(pool, growth, pool.groupFreeBytes - METADATA_COPIES * metadataBytes) : 0;
   if (dataBytes + metadataBytes === 0)
-    return { kind: "hold", reason: "ThinPoolFull", message: `${why}, but ${describeBounds(pool, growth)}` };
+    return { kind: "hold", reason: "ThinPoolFull", message: withDetail(describeBounds(pool, growth), use) };
   const sizeBytes = pool.sizeBytes + dataBytes;
   const metadataSizeBytes = pool.metadataSizeBytes + metadataBytes;
-  const to = `to ${formatBytes(sizeBytes)} data and ${formatBytes(metadataSizeBytes)} metadata`;
-  return { kind: "extend", sizeBytes, metadataSizeBytes, message: `${why}: ${to}` };
+  const to = `to ${formatBytes(sizeBytes)} and ${formatBytes(metadataSizeBytes)}`;
+  return { kind: "extend", sizeBytes, metadataSizeBytes, message: `${use}; ${to} (${growth.policy}, ${at})` };
 }
 
 function isKnown({ dataUsedRatio, metadataUsedRatio, ...bytes }: ThinPoolFacts): boolean {
@@ -107,14 +118,82 @@ function wholeGrains({ grainBytes }: ThinPoolFacts, ...bytes: readonly number[])
 function describeUse({ deviceClass, ...pool }: ThinPoolFacts): string {
   const data = `${formatPercent(pool.dataUsedRatio)} of ${formatBytes(pool.sizeBytes)} data`;
   const metadata = `${formatPercent(pool.metadataUsedRatio)} of ${formatBytes(pool.metadataSizeBytes)} metadata`;
-  return `the thin pool of ${deviceClass} uses ${data} and ${metadata}`;
+  return `thin pool ${deviceClass}: ${data} and ${metadata} used`;
 }
 
 function describeUnknown({ deviceClass, ...pool }: ThinPoolFacts): string {
-  return `what lvmd tells of the thin pool of ${deviceClass} cannot be, and it is left as it is: ${JSON.stringify(pool)}`;
+  return withDetail(
+    `the thin pool of ${deviceClass} stays as it is: lvmd reports impossible figures`,
+    JSON.stringify(pool),
+  );
 }
 
-function describeBounds({ groupFreeBytes }: ThinPoolFacts, { maxBytes }: ThinPoolGrowth): string {
-  const max = maxBytes === undefined ? "" : `its max is ${formatBytes(maxBytes)}, and `;
-  return `${max}its volume group has ${formatBytes(groupFreeBytes)} left beyond the class' spare; add a disk to the group, or delete data`;
+function describeBounds(pool: ThinPoolFacts, { maxBytes, policy }: ThinPoolGrowth): string {
+  if (maxBytes !== undefined && pool.sizeBytes + pool.grainBytes > maxBytes)
+    return `raise thinPools.max of ${policy} (${formatBytes(maxBytes)}), or delete data`;
+  return `add a disk to the volume group, or delete data (${formatBytes(pool.groupFreeBytes)} are left beyond the spare)`;
+}
+
+/** Undefined: the class is thick, or the state of its pool is unknown now. */
+export function thinPoolFacts({ name, thinPool, sizeGrainBytes, problem }: DeviceClass): ThinPoolFacts | undefined {
+  if (thinPool === undefined || problem !== "" || thinPool.sizeBytes <= 0) return undefined;
+  const { sizeBytes, metadataSizeBytes, dataPercent, metadataPercent, groupFreeBytes } = thinPool;
+  return {
+    deviceClass: name,
+    sizeBytes,
+    metadataSizeBytes,
+    dataUsedRatio: dataPercent / 100,
+    metadataUsedRatio: metadataPercent / 100,
+    groupFreeBytes,
+    grainBytes: sizeGrainBytes,
+  };
+}
+
+const DEFAULT_EXTEND_AT = "80%";
+const DEFAULT_BY = "20%";
+
+/** A rule that cannot be read: the agent does not guess what was meant. */
+export interface UnreadableGrowth {
+  readonly problem: string;
+}
+
+/**
+ * What the ClusterVolumePolicies say of one device class: of those that name it the first, by priority and then by age, as everywhere. What
+ * got past the schema may have any text. Undefined: no policy names the class.
+ */
+export function readGrowth(
+  policies: readonly ClusterVolumePolicy[],
+  deviceClass: string,
+): ThinPoolGrowth | UnreadableGrowth | undefined {
+  const naming = policies.flatMap((policy) => {
+    const rule = policy.spec.thinPools?.find((one) => one.deviceClass === deviceClass);
+    return rule === undefined ? [] : [{ policy, rule }];
+  });
+  const [first] = naming.sort((a, b) => byPrecedence(a.policy, b.policy));
+  return first && growthOf(first.policy, first.rule);
+}
+
+function growthOf(policy: ClusterVolumePolicy, rule: ThinPoolRule): ThinPoolGrowth | UnreadableGrowth {
+  const name = `ClusterVolumePolicy ${policy.metadata.name}`;
+  const by = rule.by ?? DEFAULT_BY;
+  try {
+    return {
+      policy: name,
+      suspended: policy.spec.suspend === true,
+      extendAtRatio: parsePercent(rule.extendAt ?? DEFAULT_EXTEND_AT),
+      by: by.endsWith("%") ? { kind: "ratio", ratio: parsePercent(by) } : { kind: "bytes", bytes: parseQuantity(by) },
+      maxBytes: rule.max === undefined ? undefined : parseQuantity(rule.max),
+    };
+  } catch (error) {
+    if (!(error instanceof PercentError || error instanceof QuantityError)) throw error;
+    return { problem: `${name}, thinPools of ${rule.deviceClass}: ${error.message}` };
+  }
+}
+
+function byPrecedence(a: ClusterVolumePolicy, b: ClusterVolumePolicy): number {
+  return (
+    (b.spec.priority ?? 0) - (a.spec.priority ?? 0) ||
+    Date.parse(a.metadata.creationTimestamp ?? "") - Date.parse(b.metadata.creationTimestamp ?? "") ||
+    (a.metadata.name < b.metadata.name ? -1 : 1)
+  );
 }

@@ -1,17 +1,23 @@
 // Keeps this node's thin pools from filling up: looks whenever lvmd reports its classes or a policy changes, extends what must grow, and
 // says what it did or why it could not. Nothing but the policies last heard and lvmd is needed, so it goes on without the API server.
+
 import { Gauge, type Registry } from "prom-client";
-import { API_VERSION } from "../../api/names.ts";
-import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
-import type { ClusterVolumePolicy } from "../../api/volume-policy.ts";
-import type { DeviceClass, ExtendThinPoolRequest } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { ReadableStore } from "../../kube/cache/store.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import { decideThinPool, type ThinPoolPlan } from "./decide-thin-pool.ts";
-import { readGrowth } from "./read-growth.ts";
-import { thinPoolFacts } from "./thin-pool-facts.ts";
+import type { DeviceClass, ExtendThinPoolRequest } from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import { NODE_STORAGES, type NodeStorage } from "../../contracts/kinds/node-storage.ts";
+import { CLUSTER_VOLUME_POLICIES, type ClusterVolumePolicy } from "../../contracts/kinds/volume-policy.ts";
+import { API_VERSION } from "../../contracts/names.ts";
+import { withDetail } from "../../contracts/printable.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
+import { createReflector } from "../../platform/kube/cache/reflector.ts";
+import type { ReadableStore } from "../../platform/kube/cache/store.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { createEventRecorder, type EventRecorder } from "../../platform/kube/events/events.ts";
+import { AGAIN_AFTER_MS } from "../../platform/process/async/back-off.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { Stoppable } from "../../platform/process/shutdown.ts";
+import type { NodeLvm } from "../lvmd-client/node-lvm.ts";
+import { decideThinPool, readGrowth, type ThinPoolPlan, thinPoolFacts } from "./decide-thin-pool.ts";
 
 export interface ThinPoolKeeperParts {
   readonly nodeName: string;
@@ -32,11 +38,9 @@ export interface ThinPoolKeeper {
   stop(): Promise<void>;
 }
 
-/** After a failure: lvmd reports anew only when something has changed. */
-const RETRY_MS = 10_000;
 /**
- * From the end of one extension of a pool to the next: what a report says may be from before it, and the kernel takes a second to tell
- * what was written (drivers/md/dm-thin.c, COMMIT_PERIOD).
+ * From the end of one extension of a pool to the next: a report may be from before it, and the kernel takes a second to show what was
+ * written (drivers/md/dm-thin.c, COMMIT_PERIOD).
  */
 const SPACING_MS = 2000;
 
@@ -58,7 +62,7 @@ export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper
   const answered = new WeakSet<DeviceClass>();
 
   const lookAt = async (one: DeviceClass): Promise<End> => {
-    // Nobody can tell now how full it is: what was told of it stands.
+    // How full the pool is now is unknown: what was reported of it stands.
     if (one.thinPool !== undefined && one.problem !== "") return "done";
     const verdict = answered.has(one) ? undefined : verdictOn(one, policies.list());
     if (verdict?.kind === "extend" && clock.monotonicMs() < (notBeforeMs.get(one.name) ?? 0)) return "early";
@@ -74,11 +78,14 @@ export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper
   const lookOnce = async (): Promise<void> => {
     clearTimeout(retry);
     const ends = await Promise.all(classes.map(lookAt));
-    const waits = [...(ends.includes("early") ? [SPACING_MS] : []), ...(ends.includes("failed") ? [RETRY_MS] : [])];
+    const waits = [
+      ...(ends.includes("early") ? [SPACING_MS] : []),
+      ...(ends.includes("failed") ? [AGAIN_AFTER_MS.unwatched] : []),
+    ];
     if (waits.length > 0 && !isStopped) retry = setTimeout(look, Math.min(...waits));
   };
-  // One look at a time, and always at the newest report. Whole sizes are asked for: where a report is from before an extension, or somebody
-  // else (LVM's own dmeventd) was quicker, that changes nothing.
+  // One look at a time, and always at the newest report. Sizes are absolute: a report from before an extension, or another process that was
+  // quicker (LVM's own dmeventd), changes nothing.
   const look = (): void => {
     isStale = true;
     looking ??= (async () => {
@@ -104,10 +111,10 @@ export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper
   };
 }
 
-/** full: it must grow and may not; failed: it was tried; early: it was extended just now, and what was told stands. */
-type End = "done" | "full" | "failed" | "early";
+/** full: it must grow and may not; failed: it was tried; early: it was extended just now, and what was reported stands. */
+export type End = "done" | "full" | "failed" | "early";
 
-/** Tells each change of what there is to tell about a pool, once. */
+/** Reports each change of what there is to say about a pool, once. */
 function createCarryingOut({
   nodeName,
   extendPool,
@@ -134,8 +141,8 @@ function createCarryingOut({
         try {
           await extendPool({ deviceClass, sizeBytes: verdict.sizeBytes, metadataSizeBytes: verdict.metadataSizeBytes });
         } catch (error) {
-          const why = `${verdict.message}: ${(error as Error).message}`;
-          tell(deviceClass, "Warning", "ThinPoolExtendFailed", why);
+          const what = `thin pool ${deviceClass} was not extended to ${formatBytes(verdict.sizeBytes)} and ${formatBytes(verdict.metadataSizeBytes)}`;
+          tell(deviceClass, "Warning", "ThinPoolExtendFailed", withDetail(what, (error as Error).message));
           return "failed";
         }
         tell(deviceClass, "Normal", "ThinPoolExtended", verdict.message);
@@ -170,4 +177,30 @@ function registerFullGauge(registry: Registry, classes: () => readonly DeviceCla
       }
     },
   });
+}
+
+export interface KeepingThinPools {
+  readonly nodeName: string;
+  readonly lvm: NodeLvm;
+  readonly client: KubeClient;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The keeper with what it hears and whom it asks: policies from the API server, classes from lvmd. Stopped in reverse. */
+export function keepThinPools({ nodeName, lvm, client, registry, clock, log }: KeepingThinPools): Stoppable[] {
+  const policies = createReflector({ client, resource: CLUSTER_VOLUME_POLICIES, log });
+  const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
+  const extendPool = lvm.calls.extendThinPool;
+  const keeper = createThinPoolKeeper({ nodeName, policies: policies.store, extendPool, events, registry, clock, log });
+  const { policiesChanged } = keeper;
+  policies.subscribe({ added: policiesChanged, updated: policiesChanged, deleted: policiesChanged });
+  lvm.classes.subscribe(() => keeper.reported(lvm.classes.list() ?? []));
+  policies.start();
+  return [
+    { name: "events on thin pools", stop: () => events.flush() },
+    { name: "keeper of thin pools", stop: () => keeper.stop() },
+    { name: "policies on thin pools", stop: () => policies.stop() },
+  ];
 }

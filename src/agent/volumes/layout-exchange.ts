@@ -1,16 +1,16 @@
 // What goes to and fro between this node and the API server: layouts in; status and Events out. Only wiring.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { createReflector } from "../../kube/cache/reflector.ts";
-import type { ReadableStore } from "../../kube/cache/store.ts";
-import { createApplier } from "../../kube/client/apply-on-change.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { createEventRecorder } from "../../kube/events/events.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import type { Stoppable } from "../../process/shutdown.ts";
-import { isClaimLayout, ownLayouts } from "../foreign-claims/own-layouts.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { createReflector } from "../../platform/kube/cache/reflector.ts";
+import type { ReadableStore } from "../../platform/kube/cache/store.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { createApplier, createOwnWrites } from "../../platform/kube/client/writes.ts";
+import { createEventRecorder } from "../../platform/kube/events/events.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { Stoppable } from "../../platform/process/shutdown.ts";
+import { isClaimLayout, ownLayouts } from "../ordinary-claims/find-claims.ts";
 import { createStatusReporter, type StatusReporter } from "../report/status-reporter.ts";
-import type { VolumeStates } from "./volume-state.ts";
+import type { VolumesByHandle } from "./node-volume.ts";
 
 export interface LayoutExchange {
   /** Of our own volumes. */
@@ -29,24 +29,25 @@ export interface LayoutExchange {
 
 export interface LayoutExchangeParts {
   readonly nodeName: string;
-  readonly states: VolumeStates;
+  readonly volumes: VolumesByHandle;
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-export function createLayoutExchange({ nodeName, states, client, clock, log }: LayoutExchangeParts): LayoutExchange {
+export function createLayoutExchange({ nodeName, volumes, client, clock, log }: LayoutExchangeParts): LayoutExchange {
   const indexes = { claimsOfNode: (layout: FilesystemLayout) => (isClaimLayout(layout) ? [nodeOf(layout)] : []) };
   const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log, indexes });
   const layouts = ownLayouts(reflector.store);
   const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
   const applier = createApplier(client);
+  const ownWrites = createOwnWrites<FilesystemLayout>(clock);
   return {
     layouts,
     claimLayouts: () => [...reflector.store.byIndex("claimsOfNode", nodeName)],
     layoutsKnown: () => reflector.lastContactMs() !== undefined,
     layoutsSynced: reflector.synced,
-    reporter: createStatusReporter({ nodeName, states, layouts, client, applier, events, clock, log }),
+    reporter: createStatusReporter({ nodeName, volumes, layouts, client, applier, ownWrites, events, clock, log }),
     follow: (changed, claimsChanged) => {
       const tell = (layout: FilesystemLayout, before?: FilesystemLayout): void => {
         if (!isClaimLayout(layout)) changed(layout.metadata.name);

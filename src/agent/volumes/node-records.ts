@@ -2,12 +2,20 @@
 // without the API server. One JSON file per volume; the files of other programs in the directory are left alone.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
-import { claimReference } from "../../api/filesystem.ts";
-import { emergencyGrant, FS_TYPES, lastOperation, operation, VOLUME_MODES } from "../../api/filesystem-layout.ts";
-import { volumeUIDOf } from "../../api/identity.ts";
-import { lastTrim } from "../../api/trim.ts";
-import { type Durability, type FilePort, syncedPath } from "../../process/file-port.ts";
+import * as z from "zod";
+import { volumeUIDOf } from "../../contracts/identity.ts";
+import { claimReference } from "../../contracts/kinds/filesystem.ts";
+import {
+  emergencyGrant,
+  FS_TYPES,
+  lastOperation,
+  operation,
+  VOLUME_MODES,
+} from "../../contracts/kinds/filesystem-layout.ts";
+import { lastTrim } from "../../contracts/kinds/trim.ts";
+import { shortList } from "../../contracts/schema/schema.ts";
+import { createKeyedQueue } from "../../platform/process/async/keyed-queue.ts";
+import { type Durability, type FilePort, syncedPath } from "../../platform/process/effects/file-port.ts";
 import { spanMember } from "../member-drivers/span-member.ts";
 
 const commonFields = {
@@ -57,16 +65,19 @@ const lvmRecord = z.object({
 });
 export type LvmRecord = z.infer<typeof lvmRecord>;
 
+/** Far more than a layout names. */
+const MEMBERS_LIMIT = 256;
+
 const spanRecord = z.object({
   backend: z.literal("span"),
   ...commonFields,
   /** In the order of the layout. */
-  members: z.array(spanMember),
+  members: shortList(spanMember, MEMBERS_LIMIT),
   /**
    * That were in the filesystem when it was last mounted here, and that the layout names no more: for people who look for them by their
    * drivers. Nothing is decided by them. Absent: none, or an earlier version's record.
    */
-  former: z.array(spanMember).optional(),
+  former: shortList(spanMember, MEMBERS_LIMIT).optional(),
 });
 export type SpanRecord = z.infer<typeof spanRecord>;
 
@@ -96,26 +107,17 @@ export function createNodeRecords(
   files: FilePort,
   reportUnreadable: (path: string, error: unknown) => void,
 ): NodeRecords {
-  const lastWrite = new Map<string, Promise<void>>();
+  const writes = createKeyedQueue();
   const pathOf = (handle: string): string => join(directory, `${handle}${SUFFIX}`);
-  const inOrder = (handle: string, write: () => Promise<void>): Promise<void> => {
-    const turn = (lastWrite.get(handle) ?? Promise.resolve()).catch(() => {}).then(write);
-    lastWrite.set(handle, turn);
-    const forget = (): void => {
-      if (lastWrite.get(handle) === turn) lastWrite.delete(handle);
-    };
-    turn.then(forget, forget);
-    return turn;
-  };
   return {
     readAll: () => readRecords(directory, reportUnreadable),
     write: (record, durability) => {
       const text = `${JSON.stringify(record, null, 2)}\n`;
-      return inOrder(record.handle, () =>
+      return writes.run(record.handle, () =>
         files.writeWhole("agent-record/write", pathOf(record.handle), text, 0o600, durability),
       );
     },
-    remove: (handle) => inOrder(handle, () => files.remove("agent-record/remove", pathOf(handle))),
+    remove: (handle) => writes.run(handle, () => files.remove("agent-record/remove", pathOf(handle))),
   };
 }
 

@@ -1,34 +1,31 @@
-// What the agent knows at this moment of one volume on its node. Everyone on the main thread reads it; each field is written
-// by the one who is named beside it.
-import type { Operation, VolumeMode } from "../../api/filesystem-layout.ts";
-import { fsidOf, volumeUIDOf } from "../../api/identity.ts";
-import type { ConditionReason } from "../../api/reasons.ts";
-import type {
-  FoundMember,
-  LvmVolume,
-  MountedVolume,
-  RawVolume,
-  Reading,
-  Volume,
-  VolumeIdentity,
-} from "../storage/storage.ts";
+// What the agent knows at this moment of one volume on its node: a snapshot, which NodeVolume replaces with each event; and why what runs
+// on the volume is to end, with the table of what gives way to which cause.
+
+import { fsidOf, volumeUIDOf } from "../../contracts/identity.ts";
+import type { Operation, OperationKind, VolumeMode } from "../../contracts/kinds/filesystem-layout.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
+import type { SampledReading } from "../../contracts/reading.ts";
+import type { ConditionReason } from "../../contracts/reasons.ts";
+import type { FoundMember, LvmVolume, MountedVolume, RawVolume, Volume, VolumeIdentity } from "../storage/storage.ts";
 import type { LvmRecord, NodeRecord } from "./node-records.ts";
 
-export interface SampledReading extends Reading {
-  readonly growthBytesPerSecond: number;
-  readonly peakWriteBytesPerSecond: number;
+/** What runs, and gives way to others. */
+export interface Running {
+  /** Why it was asked to end; its end is still to come. */
+  readonly cancellation: Cancellation | undefined;
 }
 
-export interface RunningOperation {
+export interface RunningOperation extends Running {
   readonly operation: Operation;
-  /** Aborting it cancels a shrink; of an extend it ends what asks a driver, or waits for a device. */
-  readonly cancel: AbortController;
-  /** Resolves when it has ended and its end is known here; never rejects. */
-  readonly ended: Promise<void>;
   /** On the monotonic clock. */
   readonly startedMs: number;
-  /** False while it is only being recorded: it can be given up then, an extend too. */
-  begun: boolean;
+  /** Recording: nothing is changed yet, and it can be given up, an extend too. */
+  readonly phase: "Recording" | "UnderWay";
+}
+
+export interface SparePreparation extends Running {
+  /** What the layout asks for: with another one this preparation is for nothing. */
+  readonly wanted: string;
 }
 
 export interface Problem {
@@ -36,71 +33,74 @@ export interface Problem {
   readonly message: string;
 }
 
-/** What was found at one mount says nothing of a later one. */
-export interface FoundMoving {
-  readonly mounted: MountedVolume;
-  /** In words; undefined: its data can be moved. */
-  readonly immovable: string | undefined;
-}
-
-export interface VolumeState {
-  readonly handle: string;
-  /** As on the node's disk, or about to be. Replaced as a whole, never changed. */
-  record: NodeRecord;
-  /** Whether the record is kept on the disk: from the first staging on. */
-  recorded: boolean;
-  /** Why the record on the disk is behind `record`. */
-  recordProblem: string | undefined;
-  /** Staging and adoption. */
-  mounted: MountedVolume | undefined;
-  /**
-   * Members of other drivers may be in use here: from before the first is touched until all are let go of, or a stage that failed
-   * was undone. The announcement to the API server sets it, staging clears it.
-   */
-  held: boolean;
-  /** The size of all members together, last measured or reached. */
-  sizeBytes: number | undefined;
-  /** The members of a mounted span, last looked at; empty where there is but one. */
-  members: readonly FoundMember[];
-  /** Deletion of the member. */
-  removed: boolean;
-  /** The sampler. */
-  reading: SampledReading | undefined;
-  hung: boolean;
-  /** When the mounted filesystem was first found to take no writes, Unix time; the look at it. */
-  readOnlySinceMs: number | undefined;
-  /** Operations. */
-  running: RunningOperation | undefined;
-  /** On the monotonic clock; 0: none since the mount. */
-  operationEndedMs: number;
-  /** The trimmer; an operation that begins aborts it. */
-  trimming: AbortController | undefined;
-  /** On the monotonic clock. */
-  emergencyRetryMs: number;
-  /** Member and filesystem may be of two sizes: since the mount, or since an operation that failed. */
-  unsettled: boolean;
-  /** Why they could not be made one size the last time. */
-  settleProblem: string | undefined;
-  /** Whether it can be made smaller while it is unmounted, as last told. */
-  shrinksUnmounted: boolean | undefined;
-  /** Why its data cannot be moved between members, as last found; undefined: not looked at yet. */
-  moving: FoundMoving | undefined;
-  /** While the volume is being unstaged nothing new begins. */
-  closing: boolean;
-  /** Why members that have left could not be let go of the last time; the filesystem works without them. */
-  leavingProblem: Problem | undefined;
+/** What is known of the present mount, and of no other. */
+export interface PresentMount {
+  readonly volume: MountedVolume;
+  /** The members of a span, as last found; empty where there is but one. */
+  readonly members: readonly FoundMember[];
+  readonly hung: boolean;
+  /** When it was first found to take no writes, Unix time. */
+  readonly readOnlySinceMs: number | undefined;
+  /** Whether its data can be moved between members; undefined: not checked yet. */
+  readonly moving: { readonly immovable: string | undefined } | undefined;
   /** Why its spare could not be brought here the last time; the filesystem works without. */
-  spareProblem: string | undefined;
-  /** What keeps it from working, other than a hang. */
-  problem: Problem | undefined;
-  /** The refusal of the present target, when its epoch is a deposed leader's. */
-  refusal: string | undefined;
+  readonly spareProblem: string | undefined;
 }
 
-export type VolumeStates = Map<string, VolumeState>;
+export type NodeVolumeState = KnownOfVolume &
+  (
+    | { readonly phase: "Mounted"; readonly mounted: PresentMount }
+    /** Removed: the member has been deleted. */
+    | { readonly phase: "Unmounted" | "Removed"; readonly mounted: undefined }
+  );
 
-export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeState {
+/** In every phase. */
+interface KnownOfVolume {
+  readonly handle: string;
+  /** As on the node's disk, or about to be. */
+  readonly record: Readonly<NodeRecord>;
+  /** Whether the record belongs on the disk, from the first staging on. `recordProblem` says why it is not there as it is. */
+  readonly recorded: boolean;
+  /** Why the record on the disk is behind `record`. */
+  readonly recordProblem: string | undefined;
+  /**
+   * Members of other drivers may be in use here: from before the first is touched until all are released, or a stage that failed was
+   * undone.
+   */
+  readonly held: boolean;
+  /** The size of all members together, last measured or reached. */
+  readonly sizeBytes: number | undefined;
+  /** The last one of the sampler. */
+  readonly reading: SampledReading | undefined;
+  /** One at a time, whatever its kind. */
+  readonly running: RunningOperation | undefined;
+  /** By a policy's schedule. */
+  readonly trim: Running | undefined;
+  readonly sparePreparation: SparePreparation | undefined;
+  /** On the monotonic clock; 0: none since the mount. */
+  readonly operationEndedMs: number;
+  /** No emergency before, on the monotonic clock. */
+  readonly emergencyRetryMs: number;
+  /**
+   * Member and filesystem may be of two sizes: since the mount, or since an operation that failed. `problem`: why they could not be made
+   * one size the last time.
+   */
+  readonly unsettled: { readonly problem: string | undefined } | undefined;
+  /** Whether it can be made smaller while it is unmounted, as storage last said. */
+  readonly shrinksUnmounted: boolean | undefined;
+  /** While the volume is being unstaged nothing new begins. */
+  readonly closing: boolean;
+  /** Why members that have left could not be released the last time; the filesystem works without them. */
+  readonly leavingProblem: Problem | undefined;
+  /** What keeps it from working, other than a hang. */
+  readonly problem: Problem | undefined;
+  /** The refusal of the present target, when its epoch is a deposed leader's. */
+  readonly targetRefusal: string | undefined;
+}
+
+export function newVolumeState(record: NodeRecord, recorded: boolean): NodeVolumeState {
   return {
+    phase: "Unmounted",
     handle: record.handle,
     record,
     recorded,
@@ -108,24 +108,18 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     mounted: undefined,
     held: recorded && record.backend === "span" && record.stagingPath !== undefined,
     sizeBytes: undefined,
-    members: [],
-    removed: false,
     reading: undefined,
-    hung: false,
-    readOnlySinceMs: undefined,
     running: undefined,
     operationEndedMs: 0,
-    trimming: undefined,
+    trim: undefined,
+    sparePreparation: undefined,
     emergencyRetryMs: 0,
-    unsettled: false,
-    settleProblem: undefined,
+    unsettled: undefined,
     shrinksUnmounted: undefined,
-    moving: undefined,
     closing: false,
     leavingProblem: undefined,
-    spareProblem: undefined,
     problem: undefined,
-    refusal: undefined,
+    targetRefusal: undefined,
   };
 }
 
@@ -133,7 +127,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
 export function volumeOf(record: NodeRecord): Volume {
   const { handle } = record;
   const volumeUID = volumeUIDOf(handle);
-  if (volumeUID === undefined) throw new Error(`bug: "${handle}" became a record, but it is no volume handle`);
+  if (volumeUID === undefined) throw new Error(`bug: "${handle}" became a record, but it is not a volume handle`);
   const identity = { handle, volumeUID, fsid: fsidOf(volumeUID) };
   switch (record.backend) {
     case "loop":
@@ -166,6 +160,81 @@ export function volumeModeOf(record: NodeRecord): VolumeMode {
 }
 
 /** A mounted volume as it is now: the members of a span may have changed since it was mounted. */
-export function mountedVolumeOf({ device, mountPath }: MountedVolume, record: NodeRecord): MountedVolume {
+export function mountedVolumeOf({ volume }: PresentMount, record: NodeRecord): MountedVolume {
+  const { device, mountPath } = volume;
   return { ...volumeOf(record), device, mountPath };
+}
+
+/** What can be cancelled. */
+export type Work = OperationKind | "Trim" | "SparePreparation";
+
+/** What a cause ends. An extend that is cancelled stops waiting for a driver or a device; what it does itself comes to its end. */
+const ENDS = {
+  /** Another size is wanted than the shrink goes to. */
+  TargetChanged: ["Shrink"],
+  /** The disk fills, and the emergency extend goes first. */
+  EmergencyExtend: ["Shrink", "Extend"],
+  /** The disk fills, and a device has not followed its volume. */
+  DeviceLate: ["Extend"],
+  Unstage: ["Shrink", "Extend"],
+  /** No process would watch the shrink. Extends are left to the kernel. */
+  AgentEnds: ["Shrink"],
+  TrimmerStops: ["Trim"],
+  /** A shrink would wait for the trim otherwise. */
+  OperationBegins: ["Trim"],
+  /** Other spares are wanted. */
+  MembersChanged: ["SparePreparation"],
+} as const satisfies Record<string, readonly Work[]>;
+
+/** With what its message says. */
+export type CancelCause =
+  | { readonly because: "TargetChanged"; readonly decision: string }
+  | { readonly because: "EmergencyExtend"; readonly availableBytes: number }
+  | { readonly because: "OperationBegins"; readonly kind: OperationKind }
+  | { readonly because: "DeviceLate" | "Unstage" | "AgentEnds" | "TrimmerStops" | "MembersChanged" };
+
+/** The reason of an aborted signal; as text it is the message. */
+export class Cancellation extends Error {
+  override name = "Cancellation";
+  readonly because: keyof typeof ENDS;
+
+  constructor(cause: CancelCause) {
+    super(messageOf(cause));
+    this.because = cause.because;
+  }
+
+  ends(work: Work): boolean {
+    const ended: readonly Work[] = ENDS[this.because];
+    return ended.includes(work);
+  }
+
+  override toString(): string {
+    return this.message;
+  }
+}
+
+/** Whether a signal was aborted for this cause. */
+export function isCancelledFor({ reason }: AbortSignal, because: Cancellation["because"]): boolean {
+  return reason instanceof Cancellation && reason.because === because;
+}
+
+/** For people: it becomes part of the operation's end. */
+function messageOf(cause: CancelCause): string {
+  switch (cause.because) {
+    case "TargetChanged":
+      return cause.decision;
+    case "EmergencyExtend":
+      return `only ${formatBytes(cause.availableBytes)} are available: the emergency extend goes first`;
+    case "OperationBegins":
+      return `${cause.kind} begins`;
+    case "DeviceLate":
+      return "the disk fills, and the device has not followed";
+    case "Unstage":
+      return "the volume is being unstaged";
+    case "AgentEnds":
+    case "TrimmerStops":
+      return "the agent ends";
+    case "MembersChanged":
+      return "other members are wanted";
+  }
 }

@@ -1,18 +1,9 @@
-// What is taken of each node beside what the node says itself: reservations of volumes whose place is known, and holds of pods that were
-// answered a moment ago. A hold lies on every node that was offered, since the scheduler may choose any of them; it ends when the
-// objects show where the pod went, or after a limit.
+// What is taken of each node in addition to its own figures: reservations of volumes whose place is known, and holds of pods that were just
+// answered. A hold lies on every offered node, since the scheduler may choose any of them. It ends when the objects show where the pod
+// went, or after a limit.
+
+import { addTaken, isNothing, nothingTaken, type Taken } from "../decide/decide-node.ts";
 import type { Reservation } from "../decide/decide-reservation.ts";
-import { addTaken, isNothing, nothingTaken, type Taken } from "../decide/node-facts.ts";
-
-export interface NodeTaken {
-  readonly reserved: Taken;
-  readonly held: Taken;
-}
-
-export interface HeldNode {
-  readonly nodeName: string;
-  readonly taken: Taken;
-}
 
 interface Hold {
   readonly nodes: readonly HeldNode[];
@@ -21,15 +12,9 @@ interface Hold {
   readonly sinceMs: number;
 }
 
-export interface Ledger {
-  /** Always the same object for a node until it is forgotten: what it says changes. */
-  takenOf(nodeName: string): NodeTaken;
-  /** The node is gone: what takenOf returned is held by nobody any more. While something is taken of it that goes on counting. */
-  forget(nodeName: string): void;
-  /** To be told of each node of which something else is taken. */
-  subscribe(changed: (nodeName: string) => void): void;
+export interface Ledger extends Pick<NodesTaken, "takenOf" | "forget" | "subscribe"> {
   reservation(handle: string): Reservation | undefined;
-  /** Undefined: it takes nothing any more. */
+  /** Undefined: it no longer takes anything. */
   reserve(handle: string, reservation: Reservation | undefined): void;
   /** No further pod can be held for. */
   isFull(): boolean;
@@ -49,60 +34,32 @@ export interface Ledger {
 export const HOLDS_LIMIT = 10_000;
 
 export function createLedger(holdLimitMs: number): Ledger {
-  const nodes = new Map<string, NodeTaken>();
-  /** Those whose object somebody has: it has to stay the same, whatever it says. */
-  const watched = new Set<string>();
-  const subscribed: ((nodeName: string) => void)[] = [];
+  const nodes = createNodesTaken();
   const reservations = new Map<string, Reservation>();
   /** In order of age. */
   const holds = new Map<string, Hold>();
   const podOfHandle = new Map<string, string>();
 
-  const entryOf = (nodeName: string): NodeTaken => {
-    const known = nodes.get(nodeName);
-    if (known !== undefined) return known;
-    const taken = { reserved: nothingTaken(), held: nothingTaken() };
-    nodes.set(nodeName, taken);
-    return taken;
-  };
-  const dropIfNothing = (nodeName: string): void => {
-    if (watched.has(nodeName)) return;
-    const { reserved, held } = entryOf(nodeName);
-    if (isNothing(reserved) && isNothing(held)) nodes.delete(nodeName);
-  };
-  const add = (part: "reserved" | "held", { nodeName, taken }: HeldNode, sign: 1 | -1): void => {
-    addTaken(entryOf(nodeName)[part], taken, sign);
-    dropIfNothing(nodeName);
-    for (const changed of subscribed) changed(nodeName);
-  };
   const release = (podUid: string): void => {
     const hold = holds.get(podUid);
     if (hold === undefined) return;
     holds.delete(podUid);
-    for (const node of hold.nodes) add("held", node, -1);
+    for (const node of hold.nodes) nodes.add("held", node, -1);
     for (const handle of hold.pending) if (podOfHandle.get(handle) === podUid) podOfHandle.delete(handle);
   };
 
   return {
-    takenOf: (nodeName) => {
-      watched.add(nodeName);
-      return entryOf(nodeName);
-    },
-    forget: (nodeName) => {
-      watched.delete(nodeName);
-      dropIfNothing(nodeName);
-    },
-    subscribe: (changed) => {
-      subscribed.push(changed);
-    },
+    takenOf: nodes.takenOf,
+    forget: nodes.forget,
+    subscribe: nodes.subscribe,
     reservation: (handle) => reservations.get(handle),
     reserve: (handle, reservation) => {
       const before = reservations.get(handle);
-      if (before !== undefined) add("reserved", before, -1);
+      if (before !== undefined) nodes.add("reserved", before, -1);
       if (reservation === undefined) reservations.delete(handle);
       else {
         reservations.set(handle, reservation);
-        add("reserved", reservation, 1);
+        nodes.add("reserved", reservation, 1);
       }
     },
     isFull: () => holds.size >= HOLDS_LIMIT,
@@ -110,7 +67,7 @@ export function createLedger(holdLimitMs: number): Ledger {
       release(podUid);
       if (held.length === 0 || holds.size >= HOLDS_LIMIT) return;
       holds.set(podUid, { nodes: held, pending: new Set(handles), sinceMs: nowMs });
-      for (const node of held) add("held", node, 1);
+      for (const node of held) nodes.add("held", node, 1);
       for (const handle of handles) podOfHandle.set(handle, podUid);
     },
     release,
@@ -131,6 +88,68 @@ export function createLedger(holdLimitMs: number): Ledger {
       }
       return expired;
     },
-    count: () => ({ reservations: reservations.size, holds: holds.size, nodes: nodes.size }),
+    count: () => ({ reservations: reservations.size, holds: holds.size, nodes: nodes.count() }),
+  };
+}
+
+export interface NodeTaken {
+  readonly reserved: Taken;
+  readonly held: Taken;
+}
+
+export interface HeldNode {
+  readonly nodeName: string;
+  readonly taken: Taken;
+}
+
+/** How much is taken of each node, added up. It knows neither volumes nor pods. */
+interface NodesTaken {
+  /** Always the same object for a node until it is forgotten: what it says changes. */
+  takenOf(nodeName: string): NodeTaken;
+  /** The node is gone: no caller holds what takenOf returned. What is taken of it goes on counting. */
+  forget(nodeName: string): void;
+  /** Called for each node of which something else is taken. */
+  subscribe(changed: (nodeName: string) => void): void;
+  add(part: keyof NodeTaken, node: HeldNode, sign: 1 | -1): void;
+  /** Of those that are not forgotten, and those of which something is taken. */
+  count(): number;
+}
+
+function createNodesTaken(): NodesTaken {
+  const nodes = new Map<string, NodeTaken>();
+  /** Those whose object a caller has: it has to stay the same, whatever it says. */
+  const watched = new Set<string>();
+  const subscribed: ((nodeName: string) => void)[] = [];
+
+  const entryOf = (nodeName: string): NodeTaken => {
+    const known = nodes.get(nodeName);
+    if (known !== undefined) return known;
+    const taken = { reserved: nothingTaken(), held: nothingTaken() };
+    nodes.set(nodeName, taken);
+    return taken;
+  };
+  const dropIfNothing = (nodeName: string): void => {
+    if (watched.has(nodeName)) return;
+    const { reserved, held } = entryOf(nodeName);
+    if (isNothing(reserved) && isNothing(held)) nodes.delete(nodeName);
+  };
+  return {
+    takenOf: (nodeName) => {
+      watched.add(nodeName);
+      return entryOf(nodeName);
+    },
+    forget: (nodeName) => {
+      watched.delete(nodeName);
+      dropIfNothing(nodeName);
+    },
+    subscribe: (changed) => {
+      subscribed.push(changed);
+    },
+    add: (part, { nodeName, taken }, sign) => {
+      addTaken(entryOf(nodeName)[part], taken, sign);
+      dropIfNothing(nodeName);
+      for (const changed of subscribed) changed(nodeName);
+    },
+    count: () => nodes.size,
   };
 }

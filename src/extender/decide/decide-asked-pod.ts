@@ -1,9 +1,8 @@
-// Whether a question is about a pod that is there as it says. Whoever reaches the port may send any question: of what it says of the pod only
-// the name and the UID are believed, and everything else is taken from the pod as it was seen. Pure.
-import type { Pod } from "../../kube/resources.ts";
-import { type ClaimingPod, claimsOf } from "./decide-demand.ts";
+// Whether a question is about a pod that is there as it says. Any client of the port may send any question: only the pod's name and UID are
+// believed, and everything else is taken from the pod as it was seen. Pure.
+import type { Pod } from "../../contracts/kubernetes/resources.ts";
+import { type ClaimingPod, claimsOf, type Unplaceable } from "./decide-demand.ts";
 import { hasEnded } from "./decide-reservation.ts";
-import type { Refusal } from "./demand.ts";
 
 /** NotSeen: it may be in a moment. NotAsAsked: it has a node, or has ended, or has other claims: no scheduler asks about it like that. */
 export type Recognised = Pod | "NotSeen" | "NotAsAsked";
@@ -21,7 +20,7 @@ function claimsText(pod: ClaimingPod): string {
 }
 
 /** The same for each of them, and without a word of any claim: a stranger learns nothing by it. */
-export const NOT_THERE: Refusal = {
+export const NOT_THERE: Unplaceable = {
   sentence: "the pod is not seen by Tidemark yet, or is not as it is asked about; it is tried again",
   mayPass: true,
 };

@@ -1,18 +1,77 @@
-// What a pod asks of a node for its volumes: counted from its claims, never from what stands on the pod itself, which anybody may have
-// written there. Pure.
-import { ephemeralClaimName } from "../../api/ephemeral-claim.ts";
-import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../api/identity.ts";
+// What a pod asks of a node for its volumes: counted from its claims, never from the pod itself, where its author writes what he likes.
+// Pure.
+import { driverNamed } from "../../contracts/csi/driver.ts";
+import { volumeHandleOf } from "../../contracts/identity.ts";
+import type { FilesystemLayout, MemberSpec, OwnBackend } from "../../contracts/kinds/filesystem-layout.ts";
+import {
+  ephemeralClaimName,
+  type NodeSelectorTerm,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  type Pod,
+  type StorageClass,
+} from "../../contracts/kubernetes/resources.ts";
 import {
   BACKEND_PARAMETER,
   DEVICE_CLASS_PARAMETER,
   INITIAL_SIZE_PARAMETER,
   MEMBER_CLASS_PARAMETER,
-} from "../../csi/class-parameters.ts";
-import { driverNamed } from "../../csi/driver.ts";
-import type { PersistentVolume, PersistentVolumeClaim, Pod, StorageClass } from "../../kube/resources.ts";
-import { MIB, readQuantity } from "../../units/quantity.ts";
-import type { ClassDemand, CountedVolume, Demand, PlacedVolume, Refusal, SlotDemand } from "./demand.ts";
+} from "../../contracts/names.ts";
+import { MIB, readQuantity } from "../../contracts/quantities/quantity.ts";
+
+/** A new member of a device class. */
+export interface ClassDemand {
+  readonly backend: OwnBackend;
+  /** Undefined: the node's default class. */
+  readonly deviceClass: string | undefined;
+  readonly bytes: number;
+  /** The node that has made it already, where it takes no further bytes. */
+  readonly madeAt: string | undefined;
+}
+
+/** A member of another driver that has to be attached to the pod's node. */
+export interface SlotDemand {
+  readonly driver: string;
+  /** Nodes that it is attached to already, where it takes no further slot. */
+  readonly attachedAt: readonly string[];
+}
+
+/** A volume that is there already, and where it can be used. */
+export interface PlacedVolume {
+  readonly name: string;
+  /** Of a PersistentVolume: any of the terms; none: anywhere. */
+  readonly terms: readonly NodeSelectorTerm[];
+}
+
+/** Why no node at all can take a pod as things are. */
+export interface Unplaceable {
+  readonly sentence: string;
+  /** It is of an object that is not there, which we may only not have seen yet: the scheduler, who has, is to ask again soon. */
+  readonly mayPass: boolean;
+}
+
+/** A volume that the demand counts. */
+interface CountedVolume {
+  /** Its CSI volume handle, as the ledger knows it. */
+  readonly handle: string;
+  /** It is still to be made, or to be bound to its claim: its bytes are asked for. */
+  readonly isNew: boolean;
+}
+
+export interface Demand {
+  /** Drivers of ours that have to be registered. */
+  readonly drivers: readonly string[];
+  readonly classes: readonly ClassDemand[];
+  readonly slots: readonly SlotDemand[];
+  readonly placed: readonly PlacedVolume[];
+  readonly toleratesCordon: boolean;
+  readonly volumes: readonly CountedVolume[];
+  /**
+   * Handles of volumes that are counted by themselves once all their places are seen: then the pod's hold ends. Empty: the pod's own place
+   * has to be seen, since existing members change hands with it.
+   */
+  readonly awaited: readonly string[];
+}
 
 /** What there is, as it was seen last. */
 export interface SeenObjects {
@@ -32,7 +91,7 @@ export interface ClaimingPod extends Pick<Pod, "metadata"> {
 }
 
 /** Undefined: no volumes of ours. */
-export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefined | Refusal {
+export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefined | Unplaceable {
   const demands: VolumeDemand[] = [];
   for (const claim of claimsOf(pod)) {
     const found = seen.claim(pod.metadata.namespace ?? "default", claim.name);
@@ -43,7 +102,7 @@ export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefine
       return { sentence, mayPass: true };
     }
     const demand = volumeDemandOf(found, seen);
-    if (isRefusal(demand)) return demand;
+    if (isUnplaceable(demand)) return demand;
     if (demand !== undefined) demands.push(demand);
   }
   if (demands.length === 0) return undefined;
@@ -60,15 +119,15 @@ export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefine
   };
 }
 
-function notSeen(object: string): Refusal {
+function notSeen(object: string): Unplaceable {
   return { sentence: `${object} does not exist, or is not seen by Tidemark yet; it is tried again`, mayPass: true };
 }
 
-export function isRefusal(answer: object | undefined): answer is Refusal {
+export function isUnplaceable(answer: object | undefined): answer is Unplaceable {
   return answer !== undefined && "sentence" in answer;
 }
 
-export interface PodClaim {
+interface PodClaim {
   readonly name: string;
   /** Made for the pod, by its own template. */
   readonly isEphemeral: boolean;
@@ -105,8 +164,11 @@ interface VolumeDemand extends CountedVolume {
   readonly placed: readonly PlacedVolume[];
 }
 
-/** The same of one claim; undefined: it is none of ours. */
-export function volumeDemandOf(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | Refusal {
+/** The same of one claim; undefined: the volume is not ours. */
+export function volumeDemandOf(
+  claim: PersistentVolumeClaim,
+  seen: SeenObjects,
+): VolumeDemand | undefined | Unplaceable {
   const { volumeName } = claim.spec;
   return volumeName ? boundDemand(claim, volumeName, seen) : newDemand(claim, seen);
 }
@@ -115,7 +177,7 @@ function boundDemand(
   { metadata }: PersistentVolumeClaim,
   volumeName: string,
   seen: SeenObjects,
-): VolumeDemand | undefined | Refusal {
+): VolumeDemand | undefined | Unplaceable {
   const volume = seen.volume(volumeName);
   if (volume === undefined) return notSeen(`PersistentVolume ${volumeName} of claim ${metadata.name}`);
   const driver = driverNamed(volume.spec.csi?.driver);
@@ -163,10 +225,10 @@ function isNeeded({ status }: FilesystemLayout, { name, state }: MemberSpec): bo
   return state === "Spare" ? reported === "Present" : state !== "Removed" || reported !== undefined;
 }
 
-function newDemand(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | Refusal {
+function newDemand(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | Unplaceable {
   const { name, uid } = claim.metadata;
   const className = claim.spec.storageClassName;
-  // Without a class nobody provisions it: the scheduler itself says so, as of one that is not there.
+  // Without a class it is not provisioned: the scheduler itself says so, as of one that is not there.
   if (!className) return undefined;
   const storageClass = seen.storageClass(className);
   if (storageClass === undefined) return notSeen(`StorageClass ${className} of claim ${name}`);
@@ -192,7 +254,7 @@ const EXTENT_BYTES = 4 * MIB;
  * What a new volume begins with: the class' initialSize, else the request. That it may grow to its request, and beyond, is for the
  * score: what it begins with is all that is promised to be there.
  */
-export function firstMemberOf(
+function firstMemberOf(
   { spec }: PersistentVolumeClaim,
   { metadata, provisioner, parameters = {} }: StorageClass,
 ): Omit<ClassDemand, "madeAt"> | string {
@@ -202,7 +264,7 @@ export function firstMemberOf(
     return `StorageClass ${metadata.name} has the ${BACKEND_PARAMETER} "${parameters[BACKEND_PARAMETER] ?? ""}"; there are: ${backends.join(", ")}`;
   const size = parameters[INITIAL_SIZE_PARAMETER] ?? spec.resources?.requests?.storage;
   const bytes = readQuantity(size);
-  if (bytes === undefined) return `its size "${size ?? ""}" is no quantity such as 10Gi`;
+  if (bytes === undefined) return `its size "${size ?? ""}" is not a quantity such as 10Gi`;
   return {
     backend,
     deviceClass: parameters[DEVICE_CLASS_PARAMETER],

@@ -1,12 +1,13 @@
 // Whether a node takes a pod's volumes: a list of checks, the first that fails says why. Pure, and quick: it runs for every candidate.
-import { matchesTerm, type SelectorTerm } from "../../api/label-selector.ts";
-import type { NodeSelectorTerm } from "../../kube/resources.ts";
-import type { ClassDemand, Demand, PlacedVolume } from "./demand.ts";
-import type { Misfit, MisfitReason } from "./misfit.ts";
-import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./node-facts.ts";
+import type { NodeSelectorTerm } from "../../contracts/kubernetes/resources.ts";
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
+import { matchesTerm, type SelectorTerm } from "../../contracts/schema/label-selector.ts";
+import type { ClassDemand, Demand, PlacedVolume } from "./decide-demand.ts";
+import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./decide-node.ts";
 
 /** Longer without a word of its agent, and what the node said last counts no more. */
-export const UNHEARD_LIMIT_MS = 60_000;
+const UNHEARD_LIMIT_MS = 60_000;
 
 export interface TakenOfNode {
   /** By volumes whose place is known. */
@@ -16,44 +17,45 @@ export interface TakenOfNode {
 }
 
 /** Undefined: it does. `own`: the part of what is reserved there that the demand counts once more. */
-export function misfitOf(
+export function fitFailureOf(
   demand: Demand,
   node: NodeFacts,
   taken: TakenOfNode,
   own: Taken | undefined,
   nowMs: number,
-): Misfit | undefined {
-  if (node.isCordoned && !demand.toleratesCordon) return misfit("Cordoned");
-  for (const driver of demand.drivers) if (!node.drivers.has(driver)) return misfit("NoDriver", driver);
-  for (const volume of demand.placed) if (!isInReach(volume, node)) return misfit("OutOfReach", volume.name);
-  return misfitOfRoom(demand, node, taken, own, nowMs) ?? misfitOfSlots(demand, node, taken, own);
+): FitFailure | undefined {
+  if (node.isCordoned && !demand.toleratesCordon) return fitFailure("Cordoned");
+  for (const driver of demand.drivers) if (!node.drivers.has(driver)) return fitFailure("NoDriver", driver);
+  for (const volume of demand.placed) if (!isInReach(volume, node)) return fitFailure("OutOfReach", volume.name);
+  return fitFailureOfRoom(demand, node, taken, own, nowMs) ?? fitFailureOfSlots(demand, node, taken, own);
 }
 
-function misfit(reason: MisfitReason, subject = "", needed = 0, has = 0): Misfit {
+function fitFailure(reason: FitFailureReason, subject = "", needed = 0, has = 0): FitFailure {
   return { reason, subject, needed, has };
 }
 
-function misfitOfRoom(
+function fitFailureOfRoom(
   { classes }: Demand,
   node: NodeFacts,
   taken: TakenOfNode,
   own: Taken | undefined,
   nowMs: number,
-): Misfit | undefined {
+): FitFailure | undefined {
   if (classes.every(({ madeAt }) => madeAt === node.name)) return undefined;
-  if (node.classes === undefined) return misfit("NotReported");
-  if (isUnheard(node, nowMs)) return misfit("Unheard", "", UNHEARD_LIMIT_MS);
+  if (node.classes === undefined) return fitFailure("NotReported");
+  if (isUnheard(node, nowMs)) return fitFailure("AgentNotReady", "", UNHEARD_LIMIT_MS);
   for (const demand of classes) {
     if (demand.madeAt === node.name) continue;
     const found = classOf(node, demand);
-    if (found === undefined) return misfit("NoDeviceClass", describeWanted(demand));
-    if (found.problem !== undefined) return misfit("DeviceClassProblem", `${describeClass(found)}: ${found.problem}`);
-    if (found.freeBytes === undefined) return misfit("UnreadableCapacity", describeClass(found));
+    if (found === undefined) return fitFailure("NoDeviceClass", describeWanted(demand));
+    if (found.problem !== undefined)
+      return fitFailure("DeviceClassProblem", `${describeClass(found)}: ${found.problem}`);
+    if (found.freeBytes === undefined) return fitFailure("UnreadableCapacity", describeClass(found));
     const neededBytes = neededOf(classes, node, found);
     const roomBytes = roomOf(found, found.freeBytes, taken, own);
-    if (neededBytes > roomBytes) return misfit("NoSpace", describeClass(found), neededBytes, roomBytes);
+    if (neededBytes > roomBytes) return fitFailure("NoSpace", describeClass(found), neededBytes, roomBytes);
     const leftBytes = roomBytes - (taken.held.bytes.get(found.key) ?? 0);
-    if (neededBytes > leftBytes) return misfit("BeingPlaced", describeClass(found), neededBytes, leftBytes);
+    if (neededBytes > leftBytes) return fitFailure("BeingPlaced", describeClass(found), neededBytes, leftBytes);
   }
   return undefined;
 }
@@ -90,12 +92,12 @@ function describeWanted({ backend, deviceClass }: ClassDemand): string {
   return deviceClass === undefined ? "default device class" : `device class ${deviceClass}`;
 }
 
-function misfitOfSlots(
+function fitFailureOfSlots(
   { slots }: Demand,
   node: NodeFacts,
   taken: TakenOfNode,
   own: Taken | undefined,
-): Misfit | undefined {
+): FitFailure | undefined {
   if (slots.length === 0) return undefined;
   for (const driver of new Set(slots.map((slot) => slot.driver))) {
     const limit = node.drivers.get(driver);
@@ -104,7 +106,7 @@ function misfitOfSlots(
     const reserved = (taken.reserved.slots.get(driver) ?? 0) - (own?.slots.get(driver) ?? 0);
     const held = taken.held.slots.get(driver) ?? 0;
     const left = limit - (node.attached.get(driver) ?? 0) - reserved - held;
-    if (needed > 0 && needed > left) return misfit("NoSlots", driver, needed, left);
+    if (needed > 0 && needed > left) return fitFailure("NoSlots", driver, needed, left);
   }
   return undefined;
 }
@@ -122,4 +124,77 @@ const OPERATORS: readonly string[] = ["In", "NotIn", "Exists", "DoesNotExist"] s
 
 function isOfLabels(term: Omit<SelectorTerm, "operator"> & { readonly operator: string }): term is SelectorTerm {
   return OPERATORS.includes(term.operator);
+}
+
+// Why a node does not take a pod, and the sentence that a user reads of it in `kubectl describe pod`. The scheduler adds up nodes of the
+// same sentence ("3 ..., 2 ..."). So all nodes that lack the same get one sentence, with the most that any of them has. Pure.
+
+export type FitFailureReason =
+  | "UnknownNode"
+  | "Cordoned"
+  | "NoDriver"
+  | "OutOfReach"
+  | "NotReported"
+  | "AgentNotReady"
+  | "NoDeviceClass"
+  | "DeviceClassProblem"
+  | "UnreadableCapacity"
+  | "NoSpace"
+  | "BeingPlaced"
+  | "NoSlots";
+
+export interface FitFailure {
+  readonly reason: FitFailureReason;
+  /** The device class, driver or volume that it is about. */
+  readonly subject: string;
+  /** Bytes, slots or milliseconds that the pod needs; 0 where nothing is counted. */
+  readonly needed: number;
+  /** The same of what the node has. */
+  readonly has: number;
+}
+
+/**
+ * FailedAndUnresolvableNodes of the scheduler, else FailedNodes. It never evicts a pod for what is refused here: to see whether an eviction
+ * helps it asks its own plugins, which had nothing against the node, and there is no /preempt. The difference decides about the pod that it
+ * has evicted others for and promised the node. While those leave, a resolvable reason lets the pod wait for that node, without an eviction
+ * elsewhere; so reasons that pass with them, or by themselves, are not unresolvable.
+ */
+export function isUnresolvable({ reason }: FitFailure): boolean {
+  return reason !== "NoSlots" && reason !== "BeingPlaced";
+}
+
+/** FitFailures of the same key have the same sentence. */
+export function fitFailureKey({ reason, subject, needed }: FitFailure): string {
+  return `${reason} ${needed} ${subject}`;
+}
+
+/** `most`: the most that any node has of it; `count`: how many nodes it is. */
+export function fitFailureSentence({ reason, subject, needed }: FitFailure, most: number, count: number): string {
+  const each = count === 1 ? "here" : "on each of these nodes";
+  switch (reason) {
+    case "UnknownNode":
+      return "the node is unknown to Tidemark: it was just added, or is gone";
+    case "Cordoned":
+      return "the node is cordoned";
+    case "NoDriver":
+      return `CSI driver ${subject} is not registered on the node; check that the Tidemark agent runs there`;
+    case "OutOfReach":
+      return `volume ${subject} cannot be used on the node`;
+    case "NotReported":
+      return "the node has not reported its capacity yet (NodeStorage)";
+    case "AgentNotReady":
+      return `the Tidemark agent of the node has not been ready for more than ${formatDuration(needed)}; its capacity report is stale`;
+    case "NoDeviceClass":
+      return `the node has no ${subject}`;
+    case "DeviceClassProblem":
+      return `cannot create volumes in ${subject}`;
+    case "UnreadableCapacity":
+      return `NodeStorage reports an invalid free size for ${subject}`;
+    case "NoSpace":
+      return `${subject}: ${formatBytes(needed)} needed, ${most <= 0 ? "nothing" : `at most ${formatBytes(most)}`} free ${each}`;
+    case "BeingPlaced":
+      return `${subject}: ${formatBytes(needed)} needed, at most ${formatBytes(Math.max(0, most))} free ${each} while other pods are being placed; retrying`;
+    case "NoSlots":
+      return `${subject}: ${needed} volumes to attach, at most ${Math.max(0, most)} attach slots left ${each}`;
+  }
 }

@@ -1,13 +1,12 @@
 // What a volume whose place is known takes of its node while the node's own figures do not show it yet. Pure: two replicas, and one that
 // has just been started, find the same from the same objects.
-import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import type { LogicalVolume } from "../../api/logical-volume.ts";
-import { SELECTED_NODE } from "../../api/names.ts";
-import type { PersistentVolumeClaim, Pod } from "../../kube/resources.ts";
-import { readQuantity } from "../../units/quantity.ts";
-import { classOfLayout } from "./decide-node.ts";
-import type { ClassDemand, SlotDemand } from "./demand.ts";
-import { classKey, type NodeFacts, nothingTaken, type Taken } from "./node-facts.ts";
+import type { FilesystemLayout, MemberSpec } from "../../contracts/kinds/filesystem-layout.ts";
+import type { LogicalVolume } from "../../contracts/kinds/logical-volume.ts";
+import type { PersistentVolumeClaim, Pod } from "../../contracts/kubernetes/resources.ts";
+import { SELECTED_NODE } from "../../contracts/names.ts";
+import { readQuantity } from "../../contracts/quantities/quantity.ts";
+import type { ClassDemand, SlotDemand } from "./decide-demand.ts";
+import { classKey, classOfLayout, type NodeFacts, nothingTaken, type Taken } from "./decide-node.ts";
 
 export interface VolumeObjects {
   readonly claim: PersistentVolumeClaim | undefined;
@@ -15,7 +14,7 @@ export interface VolumeObjects {
   readonly layout: FilesystemLayout | undefined;
   /** Pods that use the claim. */
   readonly pods: readonly Pod[];
-  /** Of the claim, as for a pod that has only it; undefined: it takes nothing that we count, or it cannot be told. */
+  /** Of the claim, as for a pod that has only it; undefined: it takes nothing that we count, or it is unknown. */
   readonly demand: { readonly classes: readonly ClassDemand[]; readonly slots: readonly SlotDemand[] } | undefined;
 }
 
@@ -24,7 +23,7 @@ export interface Reservation {
   readonly taken: Taken;
   /** The node has made it: its figures show it soon, and then it takes nothing more. */
   readonly isMade: boolean;
-  /** The claim alone says so: nobody has begun to make it. */
+  /** The claim alone says so: its making has not started. */
   readonly isPromise: boolean;
 }
 
@@ -37,7 +36,9 @@ export function reservationOf(
   return ofLogicalVolume(objects) ?? ofLoopFile(objects) ?? ofClaim(objects, keyOf);
 }
 
-/** Its node has said that it cannot make it, and does not try again: agents tell a code of nothing else. An older generation's does not count. */
+/**
+ * Its node has said that it cannot make it, and does not try again: an agent's code means that alone. An older generation's does not count.
+ */
 function isGivenUp({ logicalVolume }: VolumeObjects): boolean {
   if (logicalVolume === undefined || isMadeVolume(logicalVolume)) return false;
   const { observedGeneration, code } = logicalVolume.status ?? {};

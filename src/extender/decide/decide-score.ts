@@ -1,8 +1,8 @@
-// How well a node that takes a pod's volumes suits them, 0 to 10 as the scheduler counts. Pure; what nobody can tell has no part in it.
+// How well a node that takes a pod's volumes suits them, 0 to 10 as the scheduler counts. Pure; what is unknown has no part in it.
 
+import type { Demand } from "./decide-demand.ts";
 import { neededOf, roomOf, type TakenOfNode } from "./decide-fit.ts";
-import type { Demand } from "./demand.ts";
-import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./node-facts.ts";
+import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./decide-node.ts";
 
 /**
  * What HostPriority.Score of kube-scheduler takes: an int64 from 0 to MaxExtenderPriority. One that is a fraction makes it drop the scores of
@@ -26,7 +26,7 @@ export interface ScoreSettings {
   readonly defaultDivisor: number;
 }
 
-/** Each 0 to 10; undefined: nobody can tell, or the pod asks for none of it. */
+/** Each 0 to 10; undefined: it is unknown, or the pod does not ask for it. */
 export interface ScoreParts {
   /** What is free after the pod, of the class that has least: its logarithm, so that a full node differs from a fuller one. */
   readonly free: number | undefined;
@@ -75,7 +75,7 @@ export function scoreOf({ free, growth, io }: ScoreParts, { weights }: Pick<Scor
 const GIB = 1024 ** 3;
 
 /** As TopoLVM's scheduler extender: 0 for nothing, 1 under 1 GiB, else log2 of the GiB over the divisor, 1 to 10. */
-export function freeScore(bytes: number, divisor: number): number {
+function freeScore(bytes: number, divisor: number): number {
   if (bytes <= 0) return 0;
   const gibibytes = Math.floor(bytes / GIB);
   if (gibibytes < 1) return 1;

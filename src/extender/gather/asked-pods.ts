@@ -1,9 +1,9 @@
-// The pods that questions are about, as the cache has them. A scheduler may have seen a pod a moment before we have, so that one which is not
-// there is waited for, by the change that brings it.
+// The pods that questions are about, as the cache has them. A scheduler may have seen a pod a moment before us, so a question waits for the
+// change that brings it.
 
-import type { ReadableStore } from "../../kube/cache/store.ts";
-import type { Pod } from "../../kube/resources.ts";
-import { MIB } from "../../units/quantity.ts";
+import type { Pod } from "../../contracts/kubernetes/resources.ts";
+import { MIB } from "../../contracts/quantities/quantity.ts";
+import type { ReadableStore } from "../../platform/kube/cache/store.ts";
 import { recognise } from "../decide/decide-asked-pod.ts";
 import { type ClaimingPod, claimsOf } from "../decide/decide-demand.ts";
 
@@ -12,7 +12,7 @@ export interface AskedPods {
   seen(asked: ClaimingPod, bytes: number): Promise<void>;
   /** As it is seen now; undefined: there is no such pod, or not as it is asked about. */
   find(asked: ClaimingPod): ClaimingPod | undefined;
-  /** To be told of each pod that is added, changed or gone, when the cache has that. */
+  /** To be called for each pod that is added, changed or gone, when the cache has that. */
   changed(pod: Pod): void;
 }
 
@@ -53,7 +53,7 @@ export function createAskedPods(pods: Pick<ReadableStore<Pod>, "get">): AskedPod
       if (waitingBytes + countedBytes <= WAITING_LIMIT_BYTES) await wait(asked, countedBytes);
     },
     find: (asked) => {
-      // Pods without claims are in no cache: nothing is taken for one, whoever asks.
+      // Pods without claims are in no cache: they take nothing.
       if (claimsOf(asked).length === 0) return asked;
       const pod = recognised(asked);
       return typeof pod === "string" ? undefined : pod;

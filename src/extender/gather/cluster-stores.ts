@@ -1,10 +1,11 @@
 // The kinds that placement is decided from, and how they are found. Plain stores: reflectors fill them in the process, a list in the
 // CLI, tests by hand.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
-import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
-import { createStore, type IndexOf, type ReadableStore, type Store } from "../../kube/cache/store.ts";
-import type { Resource } from "../../kube/object.ts";
+
+import { volumeHandleOf, volumeUIDOf } from "../../contracts/identity.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../contracts/kinds/logical-volume.ts";
+import { NODE_STORAGES, type NodeStorage } from "../../contracts/kinds/node-storage.ts";
+import type { Resource } from "../../contracts/kubernetes/object.ts";
 import {
   CSI_NODES,
   type CSINode,
@@ -20,8 +21,12 @@ import {
   type StorageClass,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
-} from "../../kube/resources.ts";
-import { claimsOf } from "../decide/decide-demand.ts";
+} from "../../contracts/kubernetes/resources.ts";
+import { RECORDS } from "../../contracts/names.ts";
+import { createStore, type IndexOf, type ReadableStore, type Store } from "../../platform/kube/cache/store.ts";
+import { claimsOf, foreignSlotOf, isUnplaceable, type SeenObjects, volumeDemandOf } from "../decide/decide-demand.ts";
+import type { NodeObjects } from "../decide/decide-node.ts";
+import { madeAt, type VolumeObjects } from "../decide/decide-reservation.ts";
 
 export interface KindsRead {
   readonly nodes: Node;
@@ -94,4 +99,119 @@ export type WritableStores = { readonly [K in keyof KindsRead]: Store<KindsRead[
 export function createClusterStores(): WritableStores {
   const storeOf = <K extends keyof KindsRead>(kind: K): Store<KindsRead[K]> => createStore(indexesOf(kind));
   return Object.fromEntries(KINDS_READ.map((kind) => [kind, storeOf(kind)])) as unknown as WritableStores;
+}
+
+// Which objects describe a node, a volume and a pod's demand, and which nodes and volumes a changed object touches.
+
+export function seenIn(stores: ClusterStores): SeenObjects {
+  return {
+    claim: (namespace, name) => stores.claims.get(`${namespace}/${name}`),
+    volume: (name) => stores.volumes.get(name),
+    storageClass: (name) => stores.storageClasses.get(name),
+    layout: (handle) => stores.layouts.get(handle),
+    madeAt: (handle) =>
+      madeAt({ logicalVolume: stores.logicalVolumes.get(handle), layout: stores.layouts.get(handle) }),
+    attachedAt: (name) => stores.attachments.byIndex("volume", name).map(({ spec }) => spec.nodeName),
+  };
+}
+
+export function nodeObjectsIn(stores: ClusterStores, node: Node, unheardSinceMs: number | undefined): NodeObjects {
+  const { name } = node.metadata;
+  return {
+    node,
+    storage: stores.nodeStorages.get(name),
+    csiNode: stores.csiNodes.get(name),
+    attachments: stores.attachments.byIndex("node", name),
+    layouts: stores.layouts.byIndex("node", name),
+    unheardSinceMs,
+  };
+}
+
+export function volumeObjectsIn(stores: ClusterStores, seen: SeenObjects, handle: string): VolumeObjects {
+  const [claim] = stores.claims.byIndex("uid", volumeUIDOf(handle) ?? "");
+  return {
+    claim,
+    logicalVolume: stores.logicalVolumes.get(handle),
+    layout: stores.layouts.get(handle),
+    pods: claim === undefined ? [] : stores.pods.byIndex("claim", claimKey(claim)),
+    demand: claim && demandOfClaim(claim, seen),
+  };
+}
+
+function claimKey({ metadata }: PersistentVolumeClaim): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+function demandOfClaim(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeObjects["demand"] {
+  const demand = volumeDemandOf(claim, seen) ?? foreignDemandOf(claim, seen);
+  return isUnplaceable(demand) ? undefined : demand;
+}
+
+/** Another driver's volume takes a slot from when its pod is bound, and shows as attached later. */
+function foreignDemandOf(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeObjects["demand"] {
+  const slot = foreignSlotOf(claim, seen);
+  return slot === undefined ? undefined : { classes: [], slots: [slot] };
+}
+
+export interface Touched {
+  readonly nodes: Set<string>;
+  /** By their handles. */
+  readonly volumes: Set<string>;
+}
+
+/** To be called with what the object was before, too: what it has left is touched as well. */
+export function touch<K extends keyof KindsRead>(
+  kind: K,
+  object: KindsRead[K],
+  stores: ClusterStores,
+  touched: Touched,
+): void {
+  TOUCHES[kind](object, touched, stores);
+}
+
+type Touch<T> = (object: T, touched: Touched, stores: ClusterStores) => void;
+
+const TOUCHES: { readonly [K in keyof KindsRead]: Touch<KindsRead[K]> } = {
+  nodes: ({ metadata }, { nodes }) => nodes.add(metadata.name),
+  nodeStorages: ({ metadata }, { nodes }) => nodes.add(metadata.name),
+  csiNodes: ({ metadata }, { nodes }) => nodes.add(metadata.name),
+  storageClasses: ({ metadata }, { volumes }, { claims }) => {
+    for (const claim of claims.byIndex("class", metadata.name))
+      if (!claim.spec.volumeName) volumes.add(volumeHandleOf(claim.metadata.uid ?? ""));
+  },
+  claims: ({ metadata }, { volumes }) => volumes.add(volumeHandleOf(metadata.uid ?? "")),
+  volumes: (volume, { volumes }) => {
+    const uid = reservationUIDOf(volume);
+    if (uid !== undefined) volumes.add(volumeHandleOf(uid));
+    if (volume.spec.csi !== undefined) volumes.add(volume.spec.csi.volumeHandle);
+  },
+  attachments: ({ spec }, { nodes, volumes }, stores) => {
+    nodes.add(spec.nodeName);
+    const volume = stores.volumes.get(spec.source.persistentVolumeName ?? "");
+    const uid = volume && reservationUIDOf(volume);
+    if (uid !== undefined) volumes.add(volumeHandleOf(uid));
+  },
+  layouts: (layout, { nodes, volumes }) => {
+    const nodeName = nodeOfLayout(layout);
+    if (nodeName !== undefined) nodes.add(nodeName);
+    volumes.add(layout.metadata.name);
+  },
+  logicalVolumes: ({ metadata }, { volumes }) => volumes.add(metadata.name),
+  pods: touchOfPod,
+};
+
+function touchOfPod(pod: Pod, { nodes, volumes }: Touched, { claims }: ClusterStores): void {
+  for (const { name } of claimsOf(pod)) {
+    const uid = claims.get(`${pod.metadata.namespace}/${name}`)?.metadata.uid;
+    if (uid !== undefined) volumes.add(volumeHandleOf(uid));
+  }
+  if (isAgent(pod) && pod.spec.nodeName) nodes.add(pod.spec.nodeName);
+}
+
+/**
+ * The UID of a reservation: of a member of a span its volume, by the records on the member's PersistentVolume; of another driver's volume
+ * its claim.
+ */
+function reservationUIDOf({ metadata, spec }: PersistentVolume): string | undefined {
+  return metadata.labels?.[RECORDS.volumeUID] ?? spec.claimRef?.uid;
 }

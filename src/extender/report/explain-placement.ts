@@ -1,14 +1,15 @@
-// How placement would answer for one pod now, by objects that are listed for it: the same code as the process', without its memory of what
-// it has answered a moment ago.
+// How placement would answer for one pod now, by objects that are listed for it: the same code as the process', without its memory of
+// recent answers.
 
-import type { Store } from "../../kube/cache/store.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { KubeObject, ObjectName, Resource } from "../../kube/object.ts";
-import { PODS } from "../../kube/resources.ts";
+import type { KubeObject, ObjectName, Resource } from "../../contracts/kubernetes/object.ts";
+import { PODS } from "../../contracts/kubernetes/resources.ts";
+import type { Store } from "../../platform/kube/cache/store.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
 import { createLedger } from "../apply/ledger.ts";
-import { isRefusal } from "../decide/decide-demand.ts";
+import { isUnplaceable } from "../decide/decide-demand.ts";
+import { type FitFailureReason, fitFailureSentence } from "../decide/decide-fit.ts";
 import type { ScoreParts } from "../decide/decide-score.ts";
-import { type MisfitReason, misfitSentence } from "../decide/misfit.ts";
+import { createProjections } from "../gather/caches.ts";
 import {
   createClusterStores,
   KINDS_READ,
@@ -17,7 +18,6 @@ import {
   type WritableStores,
 } from "../gather/cluster-stores.ts";
 import { createClusterView } from "../gather/cluster-view.ts";
-import { createKeeping } from "../gather/kept/kept-fields.ts";
 import { createPlacement, type PlacementSettings } from "../place-pods.ts";
 
 export interface PodExplanation {
@@ -31,7 +31,7 @@ export interface PodExplanation {
 export interface NodeVerdict {
   readonly nodeName: string;
   readonly fits: boolean;
-  readonly reason: MisfitReason | undefined;
+  readonly reason: FitFailureReason | undefined;
   readonly message: string | undefined;
   /** 0 to 10, of its parts by their weights. */
   readonly score: number;
@@ -55,12 +55,12 @@ export async function explainPod(
   for (const kind of KINDS_READ) await listInto(client, kind, stores, view.changed);
   const explained = createPlacement(view, ledger, settings).explain(asked, nowMs);
   if (explained === undefined) return { pod, message: "it has no volumes of Tidemark: every node takes it", nodes: [] };
-  if (isRefusal(explained)) return { pod, message: explained.sentence, nodes: [] };
-  const nodes = explained.map(({ nodeName, misfit, parts, score }) => ({
+  if (isUnplaceable(explained)) return { pod, message: explained.sentence, nodes: [] };
+  const nodes = explained.map(({ nodeName, fitFailure, parts, score }) => ({
     nodeName,
-    fits: misfit === undefined,
-    reason: misfit?.reason,
-    message: misfit === undefined ? undefined : misfitSentence(misfit, misfit.has, 1),
+    fits: fitFailure === undefined,
+    reason: fitFailure?.reason,
+    message: fitFailure === undefined ? undefined : fitFailureSentence(fitFailure, fitFailure.has, 1),
     score,
     parts,
   }));
@@ -74,7 +74,7 @@ async function listInto<K extends keyof KindsRead>(
   changed: (kind: K, object: KindsRead[K]) => void,
 ): Promise<void> {
   const resource = RESOURCES[kind] as unknown as Resource<KindsRead[K] & KubeObject>;
-  const { items } = await client.list(resource, {}, createKeeping()[kind]);
+  const { items } = await client.list(resource, {}, createProjections()[kind]);
   for (const object of items) {
     (stores[kind] as unknown as Store<KindsRead[K] & KubeObject>).put(object);
     changed(kind, object);

@@ -1,28 +1,35 @@
-// The extender's questions over HTTP: POST /filter and /prioritize, for kube-scheduler alone. Bad questions get a sentence and a status of 4xx;
-// nothing that is sent ends the process, and nobody's connections keep another one out. Probes and metrics have a port of their own.
+// The extender's questions over HTTP: POST /filter and /prioritize, for kube-scheduler alone. A bad question gets a sentence and a status
+// of 4xx, and ends nothing; no client's connections block another's. Probes and metrics have a port of their own.
 import { constants } from "node:crypto";
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { StoredPair } from "../../process/certificates/decide-certificates.ts";
-import { showPair } from "../../process/certificates/shown-pair.ts";
-import type { Clock } from "../../process/clock.ts";
-import { limitConnections } from "../../process/limited-connections.ts";
-import type { Logger } from "../../process/log.ts";
-import { type BodyReader, BodyRefused, createBodyReader } from "../../process/request-body.ts";
-import { MIB } from "../../units/quantity.ts";
+import { SECRETS, type Secret } from "../../contracts/kubernetes/resources.ts";
+import { EXTENDER_SECRETS } from "../../contracts/names.ts";
+import { MIB } from "../../contracts/quantities/quantity.ts";
+import { createReflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { StoredPair } from "../../platform/process/certificates/key-pair.ts";
+import { showPair, showSecret } from "../../platform/process/certificates/shown-pair.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import {
+  type BodyReader,
+  BodyRefused,
+  createBodyReader,
+  limitConnections,
+} from "../../platform/process/http/client-limits.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import { NOT_THERE } from "../decide/decide-asked-pod.ts";
 import type { AskedPods } from "../gather/asked-pods.ts";
 import type { ExtenderMetrics, Verb } from "../metrics.ts";
 import type { FilterAnswer, Placement, ScoredNode } from "../place-pods.ts";
-import { type ExtenderArgs, readArgs, WireError } from "./read-args.ts";
-import { filterBody, priorityList } from "./scheduler-wire.ts";
+import { type ExtenderArgs, filterResult, priorityList, readArgs, WireError } from "./scheduler-wire.ts";
 
-export interface ExtenderServerOptions {
+interface ExtenderServerOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
-  /** Only holders of a certificate of our CA are heard; without, anybody is. */
+  /** Only holders of a certificate of our CA are heard; without, every client is. */
   readonly tls: boolean;
   readonly placement: Placement;
   readonly pods: Pick<AskedPods, "seen" | "find">;
@@ -33,7 +40,7 @@ export interface ExtenderServerOptions {
   readonly log: Logger;
 }
 
-export interface ExtenderServer {
+interface ExtenderServer {
   readonly port: number;
   /** Throws, and goes on with what it has, when the pair cannot be used. With TLS every handshake fails before the first. */
   replace(pair: StoredPair): void;
@@ -43,15 +50,15 @@ export interface ExtenderServer {
 interface Answer {
   readonly status: number;
   readonly type: string;
-  readonly body: string | Buffer;
+  readonly body: string;
 }
 
 /** A scheduler asks one question after another: an idle connection is one to keep. */
 const IDLE_CONNECTION_MS = 300_000;
-/** What a scheduler sends at most that sends its nodes whole: 5,000 of 10 KiB each; and a few of them at once. */
-const BODY_LIMITS = { bodyBytes: 64 * MIB, allBytes: 128 * MIB };
-/** Answers that are not taken yet by those who asked, together: one may be as large as its question, and whoever asks may never read it. */
-const ANSWERS_LIMIT_BYTES = 128 * MIB;
+/** A pod of at most 3 MiB, as the API server takes it, and 20,000 names; and a few such questions at once. */
+const BODY_LIMITS = { bodyBytes: 8 * MIB, allBytes: 64 * MIB };
+/** Answers that their callers have not read yet, together: a caller may never read its answer. */
+const ANSWERS_LIMIT_BYTES = 64 * MIB;
 const CONNECTIONS_LIMIT = 128;
 /** The whole of one request, on a slow network. */
 const REQUEST_LIMIT_MS = 30_000;
@@ -159,11 +166,11 @@ async function questionAnswer(
     if (verb === "prioritize") return json(JSON.stringify(priorityList(prioritized(args, options))));
     const answer = filtered(args, options);
     metrics.filtered(answer);
-    return json(filterBody(args, answer));
+    return json(JSON.stringify(filterResult(args, answer)));
   } catch (error) {
     if (error instanceof WireError) return plain(400, error.message);
     if (error instanceof BodyRefused)
-      return plain(error.status, `${error.message}; by name a node takes few (nodeCacheCapable: true)`);
+      return plain(error.status, `${error.message}; nodeCacheCapable: true keeps questions small`);
     if (request.destroyed && !request.complete) return plain(400, "the request ended before its body did");
     throw error;
   }
@@ -175,7 +182,7 @@ function filtered({ pod, nodeNames }: ExtenderArgs, options: ExtenderServerOptio
   const seen = pods.find(pod);
   if (seen !== undefined) return placement.filter(seen, nodeNames, clock.nowMs());
   metrics.notThere();
-  return { fits: [], misfits: [], refusal: NOT_THERE };
+  return { fits: [], fitFailures: [], refusal: NOT_THERE };
 }
 
 function prioritized(
@@ -192,7 +199,7 @@ function plain(status: number, sentence: string): Answer {
   return { status, type: "text/plain", body: `${sentence}\n` };
 }
 
-function json(body: string | Buffer): Answer {
+function json(body: string): Answer {
   return { status: 200, type: "application/json", body };
 }
 
@@ -204,4 +211,28 @@ function listen(server: Server | TlsServer, { host, port }: ExtenderServerOption
       resolve();
     });
   });
+}
+
+/** The extender's certificate, from its Secret: the operator's leader makes and renews it. A change holds for new connections. */
+interface ExtenderCertificate {
+  /** False: no handshake succeeds yet. */
+  isShown(): boolean;
+  start(): void;
+  stop(): Promise<void>;
+}
+
+export function createExtenderCertificate(
+  client: KubeClient,
+  namespace: string,
+  replace: (pair: StoredPair) => void,
+  log: Logger,
+): ExtenderCertificate {
+  let isShown = false;
+  const select = { namespace, fieldSelector: `metadata.name=${EXTENDER_SECRETS.extender}` };
+  const reflector = createReflector({ client, resource: SECRETS, log, select });
+  const show = (secret: Secret): void => {
+    isShown = showSecret(secret, replace, log) || isShown;
+  };
+  reflector.subscribe({ added: show, updated: show });
+  return { isShown: () => isShown, start: reflector.start, stop: reflector.stop };
 }

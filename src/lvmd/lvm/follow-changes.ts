@@ -1,8 +1,8 @@
-// Hears of what others do to LVM, so that nobody has to ask it over and over: LVM writes a group's metadata into its backup directory
-// after a change; where that says nothing, the devices' own metadata headers do.
+// Notices what other programs do to LVM without polling LVM itself. LVM writes a group's metadata into its backup directory after a change;
+// where that shows nothing, the devices' own metadata headers do.
 import { type FSWatcher, watch } from "node:fs";
 import { open } from "node:fs/promises";
-import type { Logger } from "../../process/log.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import type { Report } from "./report.ts";
 import type { ReportCache } from "./report-cache.ts";
 
@@ -64,7 +64,7 @@ function watchBackups({ reports, backupDirectory }: FollowParts): { follow(): vo
       watcher?.close();
       watcher = undefined;
     });
-    reports.expectChange(); // what has happened before is not told
+    reports.expectChange(); // earlier changes are not reported
   };
   follow();
   return { follow, stop: () => watcher?.close() };

@@ -1,8 +1,8 @@
-// An LVM command that could not do what it was asked for, with LVM's own words, and the gRPC code that says so to lvmd's callers.
-import { Refusal, type RefusalCode } from "../../csi/refusal.ts";
-import { CommandError, type CommandFailure, type CommandResult } from "../../process/command-port.ts";
+// An LVM command that could not do what it was asked for, with LVM's own words, and the gRPC status for lvmd's callers.
+import { Refusal, type RefusalCode } from "../../contracts/csi/refusal.ts";
+import { CommandError, type CommandFailure, type CommandResult } from "../../platform/process/effects/command-port.ts";
 
-export type LvmFailure =
+type LvmFailure =
   | "Shortage"
   | "NotFound"
   | "Exists"
@@ -33,13 +33,13 @@ export class LvmError extends Error {
   }
 }
 
-/** A program that could not be run to its end: LVM itself, or one that lvmd needs beside it. Any other error is given back. */
+/** A program that could not be run to its end: LVM itself, or another one that lvmd needs. Any other error is given back. */
 export function commandFailure(error: unknown): unknown {
   if (!(error instanceof CommandError)) return error;
   return new LvmError(CODE_OF_COMMAND[error.code], error.message, error, error.gone);
 }
 
-/** Stdout of a program beside LVM. Throws LvmError. */
+/** Stdout of a program other than LVM. Throws LvmError. */
 export async function toolOutput(name: string, running: Promise<CommandResult>): Promise<string> {
   const { exitCode, stdout, stderr } = await running.catch((error: unknown) => {
     throw commandFailure(error);
@@ -96,4 +96,21 @@ const INVALID_COMMAND_LINE = 3;
 export function failureOf(exitCode: number, stderr: string): LvmFailure {
   const said = SAID.find(([, pattern]) => pattern.test(stderr));
   return said?.[0] ?? (exitCode === INVALID_COMMAND_LINE ? "Refused" : "Failed");
+}
+
+/** The refusal that was caught; throws every other error. */
+export function refusalOrThrow(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  throw error;
+}
+
+/** Whether this check refuses; throws what else it throws. */
+export function refuses(check: () => void): boolean {
+  try {
+    check();
+    return false;
+  } catch (error) {
+    refusalOrThrow(error);
+    return true;
+  }
 }

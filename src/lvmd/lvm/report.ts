@@ -1,9 +1,10 @@
-// One report of LVM: all volume groups with their devices and volumes, by a single command. Pure: arguments out, JSON in.
+// One report of LVM: all volume groups with their devices and volumes, by a single command, and as it will be after lvmd's own changes.
+// Pure: arguments out, JSON in.
 import { LvmError } from "./lvm-error.ts";
 
 export interface ReportedVolume {
   readonly name: string;
-  /** Of LVM; "" until a report has told it of a volume that lvmd has just made. */
+  /** Of LVM; "" for a volume that lvmd has just made, until a report has it. */
   readonly uuid: string;
   readonly sizeBytes: number;
   readonly path: string;
@@ -16,13 +17,13 @@ export interface ReportedVolume {
   readonly pool: string;
   /** The volume that it is a snapshot of; "": of none. */
   readonly origin: string;
-  /** Both: NaN of a thin pool of which LVM cannot tell, since it is not active or has failed. */
+  /** Both: NaN of a thin pool that is not active or has failed: LVM does not know. */
   readonly dataPercent: number;
   readonly metadataPercent: number;
   readonly metadataSizeBytes: number;
   /** Devices that its data is spread over in turn: its size is a multiple of as many extents. */
   readonly dataColumns: number;
-  /** Of a thin pool: what it hands out at once; 0: it is none. */
+  /** Of a thin pool: what it hands out at once; 0: another kind of volume. */
   readonly chunkBytes: number;
 }
 
@@ -96,7 +97,7 @@ export function parseReport(json: string): Report {
   try {
     parsed = JSON.parse(json);
   } catch (error) {
-    throw new LvmError("Unreadable", `LVM's report is no JSON: ${(error as Error).message}`, error);
+    throw new LvmError("Unreadable", `LVM's report is not JSON: ${(error as Error).message}`, error);
   }
   const groups = rowsOf(parsed, "report").flatMap((sections) =>
     rowsOf(sections, "vg").map((row) => groupOf(row, sections)),
@@ -104,7 +105,7 @@ export function parseReport(json: string): Report {
   return new Map(groups.map((group) => [group.name, group]));
 }
 
-/** None where a section is missing; what has no report is none: a node would seem to have lost its groups. */
+/** Throws where a section is missing: without it a node would seem to have lost its groups. */
 function rowsOf(sections: unknown, name: keyof typeof SECTIONS | "report"): readonly Row[] {
   const rows = isRow(sections) ? (sections[name] ?? (name === "report" ? undefined : [])) : undefined;
   if (Array.isArray(rows) && rows.every(isRow)) return rows;
@@ -162,7 +163,7 @@ function volumeOf(row: Row, segment: Row | undefined): ReportedVolume {
   };
 }
 
-/** Of a volume that has no such figure 0; of a thin pool no figure is none, and never 0. */
+/** 0 for a volume without such a figure. A thin pool without one has NaN, never 0. */
 function percentOf(row: Row, field: string): number {
   const text = row[field] === undefined ? "" : textOf(row, field);
   if (text === "") return textOf(row, "lv_attr").startsWith("t") ? Number.NaN : 0;
@@ -191,3 +192,119 @@ function countOrNone(row: Row, field: string): number {
 
 const COUNT = /^\d+$/;
 const PERCENT = /^\d+(\.\d+)?$/;
+
+/** lvs(8): the eighth character of lv_attr, "z". */
+export function zeroes({ attr }: Pick<ReportedVolume, "attr">): boolean {
+  return attr.charAt(7) === "z";
+}
+
+/** lvs(8): the fifth character of lv_attr. One that has failed is active; of one under active volumes LVM says no, and how full it is. */
+export function isInactive({ attr, dataPercent }: Pick<ReportedVolume, "attr" | "dataPercent">): boolean {
+  return attr.charAt(4) === "-" && Number.isNaN(dataPercent);
+}
+
+// What lvmd itself has done to a group, put into the last report without asking LVM again. The next report corrects the prediction. Pure
+// but for the report that it holds.
+
+export type OwnChange =
+  /** `takenBytes`: of the group. */
+  | { readonly kind: "Created"; readonly group: string; readonly volume: ReportedVolume; readonly takenBytes: number }
+  | {
+      readonly kind: "Resized";
+      readonly group: string;
+      readonly name: string;
+      readonly sizeBytes: number;
+      readonly takenBytes: number;
+    }
+  | {
+      readonly kind: "Tagged";
+      readonly group: string;
+      readonly name: string;
+      readonly add: readonly string[];
+      readonly remove: readonly string[];
+    }
+  | { readonly kind: "Removed"; readonly group: string; readonly name: string; readonly freedBytes: number };
+
+export function withOwnChange(report: Report, change: OwnChange): Report {
+  const group = report.get(change.group);
+  const changed = group && changedGroup(group, change);
+  return changed === undefined ? report : new Map(report).set(change.group, changed);
+}
+
+function changedGroup(group: ReportedGroup, change: OwnChange): ReportedGroup | undefined {
+  const volumes = new Map(group.volumes);
+  switch (change.kind) {
+    case "Created":
+      if (volumes.has(change.volume.name)) return undefined;
+      volumes.set(change.volume.name, change.volume);
+      return taking(group, volumes, change.takenBytes);
+    case "Resized": {
+      const volume = volumes.get(change.name);
+      if (volume === undefined || volume.sizeBytes === change.sizeBytes) return undefined;
+      volumes.set(change.name, { ...volume, sizeBytes: change.sizeBytes });
+      return taking(group, volumes, change.takenBytes);
+    }
+    case "Tagged": {
+      const volume = volumes.get(change.name);
+      if (volume === undefined) return undefined;
+      const tags = withTags(volume.tags, change);
+      if (tags.join() === volume.tags.join()) return undefined;
+      return { ...group, volumes: volumes.set(change.name, { ...volume, tags }) };
+    }
+    case "Removed":
+      return volumes.delete(change.name) ? taking(group, volumes, -change.freedBytes) : undefined;
+  }
+}
+
+export function withTags(
+  present: readonly string[],
+  { add, remove }: { readonly add: readonly string[]; readonly remove: readonly string[] },
+): string[] {
+  return [...new Set([...present, ...add])].filter((tag) => !remove.includes(tag));
+}
+
+/** From whichever devices it will have been: those with the most room first. */
+function taking(group: ReportedGroup, volumes: ReadonlyMap<string, ReportedVolume>, takenBytes: number): ReportedGroup {
+  const freeBytes = Math.max(0, group.freeBytes - takenBytes);
+  let leftBytes = takenBytes;
+  const devices = [...group.devices]
+    .sort((one, other) => other.freeBytes - one.freeBytes)
+    .map((device) => {
+      const takenHere = Math.min(leftBytes, device.freeBytes);
+      leftBytes -= takenHere;
+      return { ...device, freeBytes: device.freeBytes - takenHere };
+    });
+  return { ...group, volumes, freeBytes, devices };
+}
+
+/** The last report, with the changes that lvmd made since it asked LVM for it. */
+interface PredictedReport {
+  /** Undefined: there was none yet. */
+  latest(): Report | undefined;
+  note(change: OwnChange): void;
+  /** Takes what `ask` reports in place of the last one; throws what it throws. Not to be called twice at once. */
+  renew(ask: () => Promise<Report>): Promise<Report>;
+}
+
+export function createPredictedReport(): PredictedReport {
+  let latest: Report | undefined;
+  /** Undefined: LVM is not asked now. */
+  let since: OwnChange[] | undefined;
+  return {
+    latest: () => latest,
+    note: (change) => {
+      since?.push(change);
+      if (latest !== undefined) latest = withOwnChange(latest, change);
+    },
+    renew: async (ask) => {
+      const meanwhile: OwnChange[] = [];
+      since = meanwhile;
+      try {
+        latest = meanwhile.reduce(withOwnChange, await ask());
+        return latest;
+      } finally {
+        since = undefined;
+      }
+    },
+  };
+}

@@ -1,13 +1,18 @@
-// grpc.health.v1.Health, which tells the truth: SERVING means that every class can be used now.
+// grpc.health.v1.Health: SERVING means that every class can be used now.
 import { isDeepStrictEqual } from "node:util";
 import { status } from "@grpc/grpc-js";
 import {
   type HealthServer,
   HealthService,
   HealthCheckResponse_ServingStatus as Serving,
-} from "../../gen/grpc/health/v1/health.ts";
-import type { GrpcService } from "../../process/grpc.ts";
-import { createNewestStreams } from "./newest-stream.ts";
+} from "../../contracts/gen/grpc/health/v1/health.ts";
+import type { GrpcService } from "../../platform/process/grpc.ts";
+import { classState } from "../classes/class-state.ts";
+import type { ReportCache } from "../lvm/report-cache.ts";
+import type { FollowedSettings } from "../settings/follow-settings.ts";
+import { impairment } from "../volumes/sizes.ts";
+import { isUnusable, unusable } from "../volumes/volume-host.ts";
+import { createNewestStreams } from "./methods.ts";
 
 /** "" is all of them. */
 const SERVICES = ["", "proto.LVService", "proto.VGService", "tidemark.lvmd.v1.Lvmd"];
@@ -29,4 +34,18 @@ export function createHealthService(problem: () => string | undefined): GrpcServ
     },
   };
   return { definition: HealthService, implementation, changed: streams.changed };
+}
+
+/** What is wrong with lvmd or with what it works on, as one sentence; undefined: nothing. */
+export function lvmdProblem(settings: FollowedSettings, reports: ReportCache): string | undefined {
+  return settings.problem() ?? reports.problem() ?? classProblem(settings, reports);
+}
+
+function classProblem(settings: FollowedSettings, reports: ReportCache): string | undefined {
+  for (const deviceClass of settings.now().deviceClasses) {
+    const state = classState(reports.latest(), deviceClass);
+    const problem = isUnusable(state) ? unusable(state).message : impairment(state);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
 }

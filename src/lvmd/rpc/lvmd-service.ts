@@ -1,6 +1,5 @@
 // tidemark.lvmd.v1.Lvmd: what TopoLVM's services lack. Only wire: requests in, answers out.
 import { isDeepStrictEqual } from "node:util";
-import { Refusal } from "../../csi/refusal.ts";
 import {
   type LvmdServer,
   LvmdService,
@@ -8,19 +7,17 @@ import {
   type Volume,
   type WatchClassesResponse,
   type DeviceClass as WireClass,
-} from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { GrpcService } from "../../process/grpc.ts";
+} from "../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { GrpcService } from "../../platform/process/grpc.ts";
 import { type ClassState, classState, type UnusableClass } from "../classes/class-state.ts";
-import { isDeviceOf } from "../device-node.ts";
-import { readFiguresOf } from "../diskstats.ts";
-import { activateVolume } from "../volumes/activate-volume.ts";
-import { changeTags } from "../volumes/change-tags.ts";
-import { extendThinPool } from "../volumes/extend-thin-pool.ts";
-import { mergeSnapshot } from "../volumes/merge-snapshot.ts";
-import type { ReduceTokens } from "../volumes/reduce-tokens.ts";
-import { cancelReduce, reduceVolume } from "../volumes/reduce-volume.ts";
-import { renameVolume } from "../volumes/rename-volume.ts";
-import { impairment, untoldFill } from "../volumes/sizes.ts";
+import { isDeviceOf, readFiguresOf } from "../devices.ts";
+import { activateVolume, changeTags, renameVolume } from "../volumes/change-attributes.ts";
+import { cancelReduce, reduceVolume } from "../volumes/reduce/reduce-volume.ts";
+import type { ReduceTokens } from "../volumes/reduce/reductions.ts";
+import { wipeAndRemove } from "../volumes/remove-volume.ts";
+import { extendThinPool } from "../volumes/resize-volume.ts";
+import { impairment, unreportedFill } from "../volumes/sizes.ts";
+import { mergeSnapshot } from "../volumes/snapshots.ts";
 import {
   classOf,
   type FoundVolume,
@@ -29,10 +26,7 @@ import {
   type VolumeHost,
   volumeOf,
 } from "../volumes/volume-host.ts";
-import { wipeAndRemove } from "../volumes/wipe-volume.ts";
-import type { LvmdMethod } from "./lvmd-method.ts";
-import { createNewestStreams } from "./newest-stream.ts";
-import { readableRequests } from "./readable-requests.ts";
+import { createNewestStreams, type LvmdMethod, readableRequests } from "./methods.ts";
 
 export function createLvmdService(
   method: LvmdMethod,
@@ -47,23 +41,20 @@ export function createLvmdService(
     getVolume: method("GetVolume", async (request) => wireVolume(await getVolume(host, request))),
     reduceLv: method("ReduceLV", async ({ lvUuid, fromBytes, toBytes, token }) => {
       const size = await reduceVolume(host, tokens, { volumeUUID: lvUuid, fromBytes, toBytes, token });
-      return size instanceof Refusal ? size : { sizeBytes: size };
+      return { sizeBytes: size };
     }),
     cancelReduce: method("CancelReduce", async ({ token }) => {
-      const outcome = await cancelReduce(host, tokens, token);
-      if (outcome instanceof Refusal) return outcome;
-      const { reducedTo } = outcome;
+      const { reducedTo } = await cancelReduce(host, tokens, token);
       return { outcome: reducedTo === undefined ? Outcome.BURNT : Outcome.REDUCED, sizeBytes: reducedTo ?? 0 };
     }),
     extendThinPool: method("ExtendThinPool", async ({ deviceClass, sizeBytes, metadataSizeBytes }) => {
       const sizes = await extendThinPool(host, deviceClass, { sizeBytes, metadataSizeBytes });
-      if (sizes instanceof Refusal) return sizes;
       return { sizeBytes: sizes.sizeBytes, metadataSizeBytes: sizes.metadataSizeBytes };
     }),
-    wipeAndRemoveLv: method(
-      "WipeAndRemoveLV",
-      async ({ name, deviceClass }) => (await wipeAndRemove(host, deviceClass, name)) ?? {},
-    ),
+    wipeAndRemoveLv: method("WipeAndRemoveLV", async ({ name, deviceClass }) => {
+      await wipeAndRemove(host, deviceClass, name);
+      return {};
+    }),
     activateLv: method("ActivateLV", async ({ name, deviceClass }) =>
       wireVolume(await activateVolume(host, deviceClass, name)),
     ),
@@ -82,29 +73,25 @@ export function createLvmdService(
 async function getVolume(
   host: VolumeHost,
   { deviceClass: className, name }: { deviceClass: string; name: string },
-): Promise<FoundVolume | Refusal> {
+): Promise<FoundVolume> {
   const deviceClass = classOf(host, className);
-  if (deviceClass instanceof Refusal) return deviceClass;
   let found = await volumeOf(host, deviceClass, name);
   if (isJustMade(found)) {
     await host.reports.settled();
     found = await volumeOf(host, deviceClass, name);
   }
-  if (found instanceof Refusal) return found;
   const { uuid, device } = found.volume;
   if (!isJustMade(found) && (await isDeviceOf(device, uuid))) return found;
-  // It was activated or let go since, which changes nothing that lvmd hears of.
+  // It was activated or released since, which changes nothing that lvmd hears of.
   return freshVolumeOf(host, deviceClass, name);
 }
 
-/** By lvmd, where device-mapper does not tell its UUID. */
-function isJustMade(found: FoundVolume | Refusal): boolean {
-  return !(found instanceof Refusal) && found.volume.uuid === "";
+/** By lvmd, where device-mapper does not report its UUID. */
+function isJustMade({ volume }: FoundVolume): boolean {
+  return volume.uuid === "";
 }
 
-function wireVolume(found: FoundVolume | Refusal): Volume | Refusal {
-  if (found instanceof Refusal) return found;
-  const { state, volume } = found;
+function wireVolume({ state, volume }: FoundVolume): Volume {
   return {
     name: volume.name,
     uuid: volume.uuid,
@@ -138,7 +125,7 @@ function wireClass(
   if (isUnusable(state))
     return { ...common, sizeBytes: 0, freeBytes: 0, sizeGrainBytes: 0, thinPool: undefined, problem: state.problem };
   const { group, thin } = state;
-  const problem = unheard ?? impairment(state) ?? untoldFill(state, poolProblems) ?? "";
+  const problem = unheard ?? impairment(state) ?? unreportedFill(state, poolProblems) ?? "";
   return {
     ...common,
     sizeBytes: state.sizeBytes,

@@ -1,14 +1,15 @@
 // Sizes that callers ask for: refused or rounded before LVM sees them, and whether there is room. Pure.
-import { invalidArgument, Refusal } from "../../csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../contracts/csi/refusal.ts";
 import type { ClassState } from "../classes/class-state.ts";
-import { isInactive } from "../pools/ready-pool.ts";
+import { isInactive } from "../lvm/report.ts";
 
-/** TopoLVM refuses what is no multiple of it; here it is rounded up. */
+/** TopoLVM refuses other sizes; here they are rounded up to a multiple of it. */
 const SECTOR_BYTES = 4096;
 
-export function refuseSize(sizeBytes: number): Refusal | undefined {
-  if (Number.isSafeInteger(sizeBytes) && sizeBytes > 0) return undefined;
-  return invalidArgument(`a size of ${sizeBytes} bytes cannot be: it is a whole number from 1`);
+/** Throws a Refusal, INVALID_ARGUMENT. */
+export function refuseSize(sizeBytes: number): void {
+  if (Number.isSafeInteger(sizeBytes) && sizeBytes > 0) return;
+  throw invalidArgument(`a size of ${sizeBytes} bytes cannot be: it is a whole number from 1`);
 }
 
 /** As it is written into LVM's arguments; LVM itself rounds up to whole extents. */
@@ -16,31 +17,32 @@ export function askedBytes(sizeBytes: number): number {
   return Math.ceil(sizeBytes / SECTOR_BYTES) * SECTOR_BYTES;
 }
 
-/** Why the group cannot be changed at all, or has not this much room. */
-export function refuseShortage(state: ClassState, neededBytes: number, roomBytes: number): Refusal | undefined {
+/** Throws a Refusal where the group cannot be changed at all, or has not this much room. */
+export function refuseShortage(state: ClassState, neededBytes: number, roomBytes: number): void {
   const { deviceClass, group } = state;
   const broken = impairment(state);
-  if (broken !== undefined) return new Refusal("FAILED_PRECONDITION", broken);
-  if (neededBytes <= roomBytes) return undefined;
-  return new Refusal(
+  if (broken !== undefined) throw new Refusal("FAILED_PRECONDITION", broken);
+  if (neededBytes <= roomBytes) return;
+  throw new Refusal(
     "RESOURCE_EXHAUSTED",
     `device class ${deviceClass.name} has ${roomBytes} bytes left for a volume and ${neededBytes} are needed ` +
       `(volume group ${group.name}: ${group.freeBytes} bytes free, ${deviceClass.spareBytes} of them to spare)`,
   );
 }
 
-/** Why nobody can tell what a thin pool has left. */
-export function untoldFill(
+/** Why it is unknown what a thin pool has left. */
+export function unreportedFill(
   { group, thin }: Pick<ClassState, "group" | "thin">,
   poolProblems: ReadonlyMap<string, string>,
 ): string | undefined {
   if (thin === undefined || !Number.isNaN(thin.pool.dataPercent + thin.pool.metadataPercent)) return undefined;
   const name = `${group.name}/${thin.pool.name}`;
-  const untold = `LVM does not tell how full thin pool ${name} is (lv_attr ${thin.pool.attr})`;
-  if (!isInactive(thin.pool)) return `${untold}: it has failed; see dmesg on the node, and lvmthin(7) on its repair`;
+  const unreported = `LVM does not report how full thin pool ${name} is (lv_attr ${thin.pool.attr})`;
+  if (!isInactive(thin.pool))
+    return `${unreported}: it has failed; see dmesg on the node, and lvmthin(7) on its repair`;
   const problem = poolProblems.get(name);
-  if (problem !== undefined) return `${untold}: it is not active, and could not be activated: ${problem}`;
-  return `${untold}: it is not active. lvmd activates it once, when it finds it so first; then "lvchange -a y -K ${name}" does`;
+  if (problem !== undefined) return `${unreported}: it is not active, and could not be activated: ${problem}`;
+  return `${unreported}: it is not active. lvmd activates it once, when it finds it so first; then "lvchange -a y -K ${name}" does`;
 }
 
 /** Why LVM would change nothing in this group. */

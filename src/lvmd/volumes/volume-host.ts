@@ -1,23 +1,23 @@
 // What every operation on volumes works with, and how it finds its class and its volume.
-import { RECORDS } from "../../api/names.ts";
-import { Refusal } from "../../csi/refusal.ts";
-import type { CommandPort } from "../../process/command-port.ts";
-import type { FilePort } from "../../process/file-port.ts";
-import type { Logger } from "../../process/log.ts";
+
+import { Refusal } from "../../contracts/csi/refusal.ts";
+import { RECORDS } from "../../contracts/names.ts";
+import type { CommandPort } from "../../platform/process/effects/command-port.ts";
+import type { FilePort } from "../../platform/process/effects/file-port.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import { type ClassState, classState, findVolume, type UnusableClass } from "../classes/class-state.ts";
-import { readDeviceNode } from "../device-node.ts";
-import type { GroupLanes } from "../lvm/group-lanes.ts";
-import type { Lvm } from "../lvm/lvm.ts";
+import { readDeviceNode } from "../devices.ts";
+import type { GroupQueues, Lvm } from "../lvm/lvm.ts";
+import type { LvmError } from "../lvm/lvm-error.ts";
 import type { Report, ReportedVolume } from "../lvm/report.ts";
 import type { ReportCache } from "../lvm/report-cache.ts";
 import { type DeviceClass, findDeviceClass, type Settings } from "../settings/settings.ts";
-import type { WaitingTags } from "./change-tags.ts";
-import type { ReductionsUnderWay } from "./reductions-under-way.ts";
+import type { ReductionsUnderWay } from "./reduce/reductions.ts";
 
 export interface VolumeHost {
   readonly settings: () => Settings;
   readonly lvm: Lvm;
-  readonly lanes: GroupLanes;
+  readonly queues: GroupQueues;
   readonly reports: ReportCache;
   readonly reductions: ReductionsUnderWay;
   /** Why LVM could not activate a thin pool, by GROUP/POOL. */
@@ -29,27 +29,47 @@ export interface VolumeHost {
   readonly log: Logger;
 }
 
-/** "" is the default class. */
-export function classOf({ settings }: VolumeHost, name: string): DeviceClass | Refusal {
+export interface TagChange {
+  readonly add: readonly string[];
+  /** What is added, too, stays. */
+  readonly remove: readonly string[];
+}
+
+export interface AskedTags extends TagChange {
+  readonly deviceClass: DeviceClass;
+  readonly name: string;
+}
+
+export type TagAnswer = FoundVolume | Refusal | LvmError;
+
+/** Those that wait for the turn of their volume group. */
+export interface WaitingTags {
+  readonly asked: AskedTags[];
+  readonly answers: Promise<ReadonlyMap<AskedTags, TagAnswer>>;
+}
+
+/** "" is the default class. Throws a Refusal, NOT_FOUND, where there is none. */
+export function classOf({ settings }: VolumeHost, name: string): DeviceClass {
   const found = findDeviceClass(settings(), name);
   if (found !== undefined) return found;
-  return new Refusal("NOT_FOUND", `device-class not found: ${name === "" ? "no class is the default" : name}`);
+  throw new Refusal("NOT_FOUND", `device-class not found: ${name === "" ? "no class is the default" : name}`);
 }
 
 export async function latestReport({ reports }: VolumeHost): Promise<Report> {
   return reports.latest() ?? (await reports.fresh());
 }
 
-/** As LVM was last heard. A group that is gone is not taken for one without volumes: the refusal is FAILED_PRECONDITION. */
-export async function stateOf(host: VolumeHost, deviceClass: DeviceClass): Promise<ClassState | Refusal> {
+/** As LVM was last heard. A group that is gone is not taken for one without volumes: it throws a Refusal, FAILED_PRECONDITION. */
+export async function stateOf(host: VolumeHost, deviceClass: DeviceClass): Promise<ClassState> {
   const latest = classState(await latestReport(host), deviceClass);
   if (!isUnusable(latest)) return latest;
   return freshStateOf(host, deviceClass);
 }
 
-export async function freshStateOf({ reports }: VolumeHost, deviceClass: DeviceClass): Promise<ClassState | Refusal> {
+export async function freshStateOf({ reports }: VolumeHost, deviceClass: DeviceClass): Promise<ClassState> {
   const state = classState(await reports.fresh(), deviceClass);
-  return isUnusable(state) ? unusable(state) : state;
+  if (isUnusable(state)) throw unusable(state);
+  return state;
 }
 
 export function isUnusable(state: ClassState | UnusableClass): state is UnusableClass {
@@ -65,33 +85,24 @@ export interface FoundVolume {
   readonly volume: ReportedVolume;
 }
 
-/** LVM is asked again before a volume is said to be missing. */
-export async function volumeOf(
-  host: VolumeHost,
-  deviceClass: DeviceClass,
-  name: string,
-): Promise<FoundVolume | Refusal> {
+/** LVM is asked again before a volume is said to be missing. Throws as `freshVolumeOf`. */
+export async function volumeOf(host: VolumeHost, deviceClass: DeviceClass, name: string): Promise<FoundVolume> {
   const state = await stateOf(host, deviceClass);
-  if (state instanceof Refusal) return state;
   const volume = findVolume(state, name);
   return volume === undefined ? freshVolumeOf(host, deviceClass, name) : { state, volume };
 }
 
-export async function freshVolumeOf(
-  host: VolumeHost,
-  deviceClass: DeviceClass,
-  name: string,
-): Promise<FoundVolume | Refusal> {
+/** Throws a Refusal where it is not in its class, NOT_FOUND only where it is nowhere on this machine. */
+export async function freshVolumeOf(host: VolumeHost, deviceClass: DeviceClass, name: string): Promise<FoundVolume> {
   const state = await freshStateOf(host, deviceClass);
-  if (state instanceof Refusal) return state;
   const volume = findVolume(state, name);
-  return volume === undefined ? absent(host, state, name) : { state, volume };
+  return volume === undefined ? refuseAbsent(host, state, name) : { state, volume };
 }
 
 /** What is not in its class: elsewhere on this machine, or nowhere. */
-export function absent(host: VolumeHost, state: ClassState, name: string): Refusal {
-  const missing = `there is no volume ${name} in device class ${state.deviceClass.name}`;
-  return refuseElsewhere(host, state, name) ?? new Refusal("NOT_FOUND", missing);
+export function refuseAbsent(host: VolumeHost, state: ClassState, name: string): never {
+  refuseElsewhere(host, state, name);
+  throw new Refusal("NOT_FOUND", `there is no volume ${name} in device class ${state.deviceClass.name}`);
 }
 
 /** By the tag that our agent makes volumes with: of others' volumes a name like one of ours says nothing. */
@@ -100,24 +111,23 @@ function isOwned({ tags }: ReportedVolume): boolean {
 }
 
 /**
- * Of a class that was pointed at another volume group or pool nobody is told that its volumes are gone, and none gets a second one of its
- * name: who asks would forget the data that are there.
+ * Where a class was pointed at another volume group or pool, no caller hears that its volumes are gone, and no second one of the same name
+ * is made: the caller would forget the data that are there.
  */
-export function refuseElsewhere({ reports }: VolumeHost, state: ClassState, name: string): Refusal | undefined {
-  if (findVolume(state, name) !== undefined) return undefined;
+export function refuseElsewhere({ reports }: VolumeHost, state: ClassState, name: string): void {
+  if (findVolume(state, name) !== undefined) return;
   for (const group of reports.latest()?.values() ?? []) {
     const volume = group.volumes.get(name);
     if (volume === undefined || !isOwned(volume)) continue;
     const place = (groupName: string, pool: string | undefined): string =>
       `volume group ${groupName}${pool === undefined || pool === "" ? "" : `, thin pool ${pool}`}`;
-    return new Refusal(
+    throw new Refusal(
       "FAILED_PRECONDITION",
       `device class ${state.deviceClass.name} is ${place(state.group.name, state.thin?.pool.name)}, and volume ${name} is in ` +
         `${place(group.name, volume.pool)}: nothing is done to it. Point the class at it; ` +
         "remove it by hand only where its lv_uuid and lv_tags say that it is this volume, and no other of its name",
     );
   }
-  return undefined;
 }
 
 /** After a change: the kernel's word where there is a device, else LVM's. */
@@ -125,11 +135,10 @@ export async function withDevice(
   host: VolumeHost,
   deviceClass: DeviceClass,
   name: string,
-): Promise<Pick<ReportedVolume, "name" | "uuid" | "sizeBytes" | "device"> | Refusal> {
+): Promise<Pick<ReportedVolume, "name" | "uuid" | "sizeBytes" | "device">> {
   const node = await readDeviceNode(volumePath(deviceClass.volumeGroup, name));
   if (node !== undefined) return { name, ...node };
-  const found = await freshVolumeOf(host, deviceClass, name);
-  return found instanceof Refusal ? found : found.volume;
+  return (await freshVolumeOf(host, deviceClass, name)).volume;
 }
 
 /** LVM's own name for it. */

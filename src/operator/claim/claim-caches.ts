@@ -1,14 +1,14 @@
-// What the operator watches for ordinary claims: the claims themselves, and all that says whether one is opted in, can be expanded,
-// and where it is attached. Each change is told by the handle that the claim has, or would have, as a volume of ours.
+// What the operator watches for ordinary claims: claims, whether they are opted in and can be expanded, and where they
+// are attached. Each change is reported under the handle that the claim has, or would have, as a volume of ours.
 import { isDeepStrictEqual } from "node:util";
-import { volumeHandleOf } from "../../api/identity.ts";
-import { MEMBER_NAMESPACE } from "../../api/names.ts";
-import { POLICY_PAGES, policyInBrief } from "../../api/policy-in-brief.ts";
-import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
-import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
-import { reflectorSet } from "../../kube/cache/reflector-set.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { KubeObject, Resource } from "../../kube/object.ts";
+import { volumeHandleOf } from "../../contracts/identity.ts";
+import {
+  CLUSTER_VOLUME_POLICIES,
+  POLICY_PAGES,
+  policyInBrief,
+  VOLUME_POLICIES,
+} from "../../contracts/kinds/volume-policy.ts";
+import type { KubeObject, Resource } from "../../contracts/kubernetes/object.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
@@ -17,9 +17,12 @@ import {
   STORAGE_CLASSES,
   type StorageClass,
   VOLUME_ATTACHMENTS,
-} from "../../kube/resources.ts";
-import type { Logger } from "../../process/log.ts";
-import type { VolumeCaches } from "../volume/volume-caches.ts";
+} from "../../contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../contracts/names.ts";
+import { createReflector, type Reflector, reflectorSet } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { VolumeCaches } from "../gather/volume-caches.ts";
 
 export type ClaimCaches = ReturnType<typeof createClaimCaches>;
 
@@ -61,7 +64,7 @@ export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log
     layouts,
     filesystems,
     persistentVolumes,
-    /** Of all claims that there are, and of those that a layout tells of. */
+    /** Of all existing claims, and of those that a layout names. */
     handles: () => new Set(handles()),
     synced: Promise.all([all.synced, volumes.synced]).then(() => undefined),
     /** `changed` hears of one claim; `allChanged` of what may be about any. */
@@ -86,7 +89,7 @@ export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log
   };
 }
 
-/** Members of spans are no ordinary claims. */
+/** Members of spans do not count as ordinary claims. */
 function handlesOf({ metadata }: PersistentVolumeClaim): string[] {
   return metadata.namespace === MEMBER_NAMESPACE || metadata.uid === undefined ? [] : [volumeHandleOf(metadata.uid)];
 }

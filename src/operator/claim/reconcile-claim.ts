@@ -1,26 +1,34 @@
 // One ordinary claim made consistent: gather, decide, apply, report. The request is raised before its target is recorded as
 // carried: a crash in between raises it to the same size again, which changes nothing.
-import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { FIELD_MANAGERS } from "../../api/names.ts";
-import { shows } from "../../kube/client/apply-on-change.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import { KubeError } from "../../kube/kube-error.ts";
-import type { Outcome } from "../../kube/queue/work-queue.ts";
-import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolume } from "../../kube/resources.ts";
-import type { Clock } from "../../process/clock.ts";
-import { formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { reportFilesystem } from "../report-filesystem.ts";
-import { writeFilesystem } from "../volume/filesystem-writer.ts";
+import type { Filesystem, SizeTarget } from "../../contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolume } from "../../contracts/kubernetes/resources.ts";
+import { FIELD_MANAGERS } from "../../contracts/names.ts";
+import { formatQuantity, parseQuantity } from "../../contracts/quantities/quantity.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { shows } from "../../platform/kube/client/writes.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import { KubeError } from "../../platform/kube/kube-error.ts";
+import type { Outcome } from "../../platform/kube/queue/work-queue.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import { writeFilesystem } from "../apply/volume-objects.ts";
+import { createReconcileQueue, type Duty } from "../led-queue.ts";
+import type { OperatorMetrics } from "../metrics.ts";
+import { reportFilesystem } from "../report/report-filesystem.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
-import { gatherClaim, type OrdinaryClaim } from "./claim-facts.ts";
-import { claimStatus } from "./claim-status.ts";
-import { type CarriedTarget, carriedTarget, claimLayout, isAdopted } from "./decide-adoption.ts";
-import { decideRequest, type RequestRefusal } from "./decide-request.ts";
-import type { OptIn } from "./opt-in.ts";
+import { gatherClaim, type OptIn, type OrdinaryClaim } from "./claim-facts.ts";
+import {
+  type CarriedTarget,
+  carriedTarget,
+  claimLayout,
+  claimStatus,
+  decideRequest,
+  isAdopted,
+  type RequestRefusal,
+} from "./decide-claim.ts";
 
-export interface ClaimReconciling {
+interface ClaimReconciling {
   readonly client: KubeClient;
   readonly caches: ClaimCaches;
   readonly optIn: OptIn;
@@ -42,7 +50,7 @@ export async function reconcileClaim(reconciling: ClaimReconciling, handle: stri
   const layout = await writeLayout(client, facts, volume, facts.layout && carriedTarget(facts.layout));
   const { namespace = "", name, uid = "" } = claim.metadata;
   const filesystem = facts.filesystem ?? (await writeFilesystem(client, { namespace, name, uid }, true));
-  const carried = await carryTarget(reconciling, facts, volume, layout, filesystem);
+  const carried = await raiseToTarget(reconciling, facts, volume, layout, filesystem);
   await reportStatus(reconciling, { ...facts, layout: carried }, filesystem);
   return "done";
 }
@@ -63,7 +71,7 @@ async function writeLayout(
 }
 
 /** Returns the layout as it is afterwards. */
-async function carryTarget(
+async function raiseToTarget(
   { client, events }: ClaimReconciling,
   facts: OrdinaryClaim,
   volume: PersistentVolume,
@@ -80,8 +88,8 @@ async function carryTarget(
 }
 
 /**
- * Asks the claim's own driver for more. It holds for this very version of the claim only: somebody who has just asked for more
- * than we do is not undone. Throws KubeError; what the API server will not have (a quota) is a refusal.
+ * Asks the claim's own driver for more. The write applies to this very version of the claim only: it never undoes a
+ * larger request that a user has just made. Throws KubeError; a refusal by the API server (a quota) is returned.
  */
 async function raiseRequest(
   client: KubeClient,
@@ -129,4 +137,15 @@ async function reportStatus(
   const status = claimStatus(facts, filesystem, clock.nowMs());
   if (shows(filesystem, status)) return;
   await reportFilesystem(client, "claim/report-status", filesystem, (live) => claimStatus(facts, live, clock.nowMs()));
+}
+
+const CONCURRENCY = 8;
+
+/** While this replica leads: every claim once when leadership begins, and each that changes. */
+export function createClaimLoop(reconciling: ClaimReconciling, metrics: OperatorMetrics, log: Logger): Duty {
+  const { caches } = reconciling;
+  const run = (handle: string): Promise<Outcome> => reconcileClaim(reconciling, handle);
+  const queue = createReconcileQueue(caches, { name: "claims", concurrency: CONCURRENCY, run }, metrics, log);
+  caches.onChange(queue.add, queue.addAll);
+  return queue;
 }

@@ -1,21 +1,20 @@
 // What is seen of pods, slots and members for merging members: read from the operator's caches, nothing of its own but the pods.
-import type { Filesystem } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { SPAN_DRIVER } from "../../api/names.ts";
-import { MEMBER_CLASS_PARAMETER } from "../../csi/class-parameters.ts";
-import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { objectKey } from "../../kube/object.ts";
-import { PODS, type Pod } from "../../kube/resources.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
-import type { CapacityCaches } from "../capacity/capacity-caches.ts";
+import type { Filesystem } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { objectKey } from "../../contracts/kubernetes/object.ts";
+import { PODS, type Pod } from "../../contracts/kubernetes/resources.ts";
+import { MEMBER_CLASS_PARAMETER, SPAN_DRIVER } from "../../contracts/names.ts";
+import { createReflector, type Reflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { CapacityCaches } from "../capacity/capacity-objects.ts";
 import type { ClaimCaches } from "../claim/claim-caches.ts";
-import { mergeWay } from "../member/decide-members.ts";
-import { classFailure, growsAgainAtMs } from "../member/member-growth.ts";
-import { rulesOfRecords } from "../member/member-rules.ts";
-import type { VolumeCaches } from "../volume/volume-caches.ts";
-import type { ConsolidationWatching } from "./consolidation-looks.ts";
+import { mergeWay } from "../decide/members/decide-members.ts";
+import { classFailure, growsAgainAtMs } from "../decide/members/member-growth.ts";
+import { rulesOfRecords } from "../decide/members/member-rules.ts";
+import type { VolumeCaches } from "../gather/volume-caches.ts";
+import type { ConsolidationWatching } from "./consolidations.ts";
 
 /** Those whose containers have not all been made. */
 export function createWaitingPods(client: KubeClient, log: Logger): Reflector<Pod> {

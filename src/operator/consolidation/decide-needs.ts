@@ -1,17 +1,26 @@
 // Which filesystems may help pods that lack attach slots on their node, and how: by fewer members. Pure. It says so of all that could,
 // since whether one may be changed is its own policy's; and of none where all of them together would not free enough.
-import type { ConsolidationNeed } from "../../api/consolidation.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import type { Pod } from "../../kube/resources.ts";
-import { formatBytes, formatQuantity } from "../../units/quantity.ts";
-import { isWhole, type Merge, type MergeWay, mergeInto, namesOf } from "../member/decide-consolidation.ts";
-import { vainGrowth } from "../member/member-growth.ts";
-import { MERGING_MEMBERS_LIMIT } from "../member/member-rules.ts";
-import { type Share, sharesOf, stays } from "../member/member-shares.ts";
-import { usableMembers } from "../member/refused-members.ts";
-import { lacksNodeForSlots, nodesOf, type SeenNodes } from "./pod-nodes.ts";
-import { lacksOf, podKey, type SlotLack, volumesOf } from "./pod-slots.ts";
+
+import { filesystemSizeBytes } from "../../contracts/formulas/filesystem-size.ts";
+import type { ConsolidationNeed } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import type { Pod } from "../../contracts/kubernetes/resources.ts";
+import { withDetail } from "../../contracts/printable.ts";
+import { formatBytes, formatQuantity } from "../../contracts/quantities/quantity.ts";
+import { isWhole, type Merge, type MergeWay, mergeInto, namesOf } from "../decide/members/decide-consolidation.ts";
+import { usableMembers } from "../decide/members/decide-member-state.ts";
+import { type Share, sharesOf, stays } from "../decide/members/member-bytes.ts";
+import { vainGrowth } from "../decide/members/member-growth.ts";
+import { MERGING_MEMBERS_LIMIT } from "../decide/members/member-rules.ts";
+import {
+  lacksNodeForSlots,
+  lacksOf,
+  nodesOf,
+  podKey,
+  type SeenNodes,
+  type SlotLack,
+  volumesOf,
+} from "./decide-slots.ts";
 
 export interface SeenNeeds extends SeenNodes {
   /** Those that wait for their containers. */
@@ -34,7 +43,7 @@ const PODS_LIMIT = 20;
 /** Of a pod that has no node: its filesystems' policies may forbid it on some. */
 const NODES_LIMIT = 3;
 
-/** As the operator knows it, whoever may read which pod it is for. */
+/** As the operator knows it: with the pod that it is for, even where readers of the Filesystem may not see that. */
 export type Need = ConsolidationNeed & { readonly pod: string; readonly way: MergeWay };
 
 /** By the handle of the filesystem. */
@@ -83,7 +92,10 @@ function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>, nowMs: 
     .sort((a, b) => hindrance(a) - hindrance(b) || a.missing - b.missing || (a.node < b.node ? -1 : 1));
 }
 
-/** Where nothing can be merged as things are, people are told if no other node does better. */
+/**
+ * A node where nothing can be merged as things are comes last: its obstacle is reported only if no other node does
+ * better.
+ */
 function hindrance({ helpful }: Help): number {
   return [...helpful.values()].every(({ obstacle }) => obstacle !== undefined) ? 1 : 0;
 }
@@ -152,7 +164,7 @@ function obstacleToLarger({ layout, growsAgainAtMs }: Candidate, { used, limit }
   const cannotGrow = `${why}, and a larger one that takes their place`;
   if (used >= limit) return `${cannotGrow} needs a free slot there first`;
   const count = usableMembers(layout).length;
-  return count >= MERGING_MEMBERS_LIMIT ? `${cannotGrow} finds no room beside its ${count} members` : undefined;
+  return count >= MERGING_MEMBERS_LIMIT ? `${cannotGrow} finds no place next to its ${count} members` : undefined;
 }
 
 interface Candidate extends Merging {
@@ -189,10 +201,9 @@ function needOf(pod: Pod, node: string, lack: SlotLack, candidate: Candidate): N
   const merge = mergeInto(members, staying, sizeBytes, way);
   if (merge === undefined) return undefined;
   const key = podKey(pod);
-  const who = isOfNamespace(layout, pod) ? `pod ${key}` : "a pod of another namespace";
-  const message =
-    `${who} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node} (${lack.used} of ${lack.limit} are used, it needs ` +
-    `${lack.wanted}); ${effectOf(merge)}`;
+  const who = isOfNamespace(layout, pod) ? `pod ${pod.metadata.name}` : "a pod of another namespace";
+  const what = `${who} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node}`;
+  const message = withDetail(what, `${effectOf(merge)}; ${lack.used} of ${lack.limit} used, ${lack.wanted} needed`);
   const growth = formatQuantity(merge.growthBytes);
   const obstacle = obstacleOf(candidate, lack);
   return { pod: key, node, members, growth, message, way, ...(obstacle === undefined ? {} : { obstacle }) };

@@ -1,43 +1,42 @@
 // The CSI Identity and Controller services of one of our drivers, as they stand on its socket. Any replica serves them: they
 // write down what shall be. Only volumes that move from node to node are published; a local one is on its node.
 import type { handleUnaryCall } from "@grpc/grpc-js";
-import type { Driver } from "../../csi/driver.ts";
-import { createIdentity } from "../../csi/identity.ts";
-import { Refusal } from "../../csi/refusal.ts";
-import { type Serving, unaryMethod } from "../../csi/unary-method.ts";
+import type { Driver } from "../../contracts/csi/driver.ts";
+import { Refusal } from "../../contracts/csi/refusal.ts";
 import {
   type ControllerServer,
   ControllerService,
   ControllerServiceCapability_RPC_Type as Rpc,
-} from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { GrpcService } from "../../process/grpc.ts";
+} from "../../contracts/gen/csi/v1/csi.ts";
+import { shownVolumeId } from "../../contracts/identity.ts";
+import { createIdentity } from "../../platform/csi/identity.ts";
+import { type Serving, unaryMethod } from "../../platform/csi/unary-method.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import type { KeyedQueue } from "../../platform/process/async/keyed-queue.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { GrpcService } from "../../platform/process/grpc.ts";
+import type { MemberHome } from "../apply/member-home.ts";
+import type { LayoutWriter } from "../apply/volume-objects.ts";
+import { createCacheWait, type LayoutWatch, type VolumeChanges } from "../gather/cache-waits.ts";
+import type { VolumeCaches } from "../gather/volume-caches.ts";
 import { MAKING_WAIT_LIMIT_MS } from "../lvm/make-logical-volume.ts";
-import type { MemberHome } from "../member/member-home.ts";
-import type { Turns } from "../member/turns.ts";
-import { createCacheWait } from "../volume/cache-wait.ts";
-import type { LayoutWatch } from "../volume/layout-watch.ts";
-import type { LayoutWriter } from "../volume/layout-writer.ts";
-import type { VolumeCaches } from "../volume/volume-caches.ts";
-import type { VolumeChanges } from "../volume/volume-changes.ts";
-import { createSnapshot, type Snapshotting } from "./create-snapshot.ts";
-import { MEMBER_WAIT_LIMIT_MS } from "./create-span.ts";
-import { createVolume } from "./create-volume.ts";
-import { type DeletingSnapshot, deleteSnapshot } from "./delete-snapshot.ts";
-import { deleteVolume } from "./delete-volume.ts";
-import { expandVolume } from "./expand-volume.ts";
-import { getCapacity } from "./get-capacity.ts";
-import { getSpanCapacity } from "./get-span-capacity.ts";
-import { listVolumes } from "./list-volumes.ts";
-import { createOneAtATime, type OneAtATime } from "./one-at-a-time.ts";
-import { publishVolume } from "./publish-volume.ts";
-import { REMOVAL_WAIT_LIMIT_MS } from "./remove-volume.ts";
-import { DETACH_WAIT_LIMIT_MS, RELEASE_WAIT_LIMIT_MS, unpublishVolume } from "./unpublish-volume.ts";
-import { validateVolume } from "./validate-volume.ts";
+import { MEMBER_WAIT_LIMIT_MS } from "./create/create-span.ts";
+import { type Creating, createVolume } from "./create/create-volume.ts";
+import { type Expanding, expandVolume } from "./expand-volume.ts";
+import {
+  DETACH_WAIT_LIMIT_MS,
+  publishVolume,
+  RELEASE_WAIT_LIMIT_MS,
+  type Unpublishing,
+  unpublishVolume,
+} from "./publication.ts";
+import { getCapacity, getSpanCapacity, listVolumes, validateVolume } from "./read-calls.ts";
+import { type Deleting, deleteVolume } from "./remove/delete-volume.ts";
+import { REMOVAL_WAIT_LIMIT_MS } from "./remove/remove-volume.ts";
+import { createSnapshot, type DeletingSnapshot, deleteSnapshot, type Snapshotting } from "./snapshots.ts";
 
-export interface CsiServicesOptions {
+interface CsiServicesOptions {
   readonly driver: Driver;
   readonly serving: Serving;
   readonly clock: Clock;
@@ -47,7 +46,7 @@ export interface CsiServicesOptions {
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
   readonly changes: VolumeChanges;
-  readonly turns: Turns;
+  readonly turns: KeyedQueue;
   readonly home: MemberHome;
   readonly budgetBytes: number;
   /** False until the caches are filled: Probe says so, and the sidecars wait. */
@@ -77,43 +76,44 @@ function capabilitiesOf({ attaches, backends }: Driver): readonly Rpc[] {
   ];
 }
 
-function controllerServer(options: CsiServicesOptions): ControllerServer {
-  const { serving, driver, client, caches, layouts, watch, changes, turns, home, clock, budgetBytes } = options;
-  const alone = createOneAtATime();
-  const shared = { client, layouts, turns, home, budgetBytes };
-  const removing = { caches, watch, events: options.events, removalWaitLimitMs: REMOVAL_WAIT_LIMIT_MS };
-  const making = {
-    logicalVolumes: caches.logicalVolumes,
-    logicalVolumeChange: createCacheWait(caches.logicalVolumes),
+/** What the calls are answered with; each says by its own type what it takes of it. */
+type Answering = CsiServicesOptions & Creating & Deleting & Expanding & Unpublishing & Snapshotting & DeletingSnapshot;
+
+function answeringWith(options: CsiServicesOptions): Answering {
+  return {
+    ...options,
+    logicalVolumes: options.caches.logicalVolumes,
+    logicalVolumeChange: createCacheWait(options.caches.logicalVolumes),
     makingWaitLimitMs: MAKING_WAIT_LIMIT_MS,
+    memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS,
+    removalWaitLimitMs: REMOVAL_WAIT_LIMIT_MS,
+    releaseWaitLimitMs: RELEASE_WAIT_LIMIT_MS,
+    detachWaitLimitMs: DETACH_WAIT_LIMIT_MS,
   };
-  const creating = { ...shared, ...removing, ...making, driver, changes, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
-  const deleting = { client, layouts, changes, home, ...removing };
-  const expanding = { ...shared, caches, clock };
+}
+
+function controllerServer(options: CsiServicesOptions): ControllerServer {
+  const { serving, driver, client, caches } = options;
+  const answering = answeringWith(options);
+  const alone = createOneAtATime();
   return {
     createVolume: unaryMethod(serving, "CreateVolume", (request) =>
-      alone(request.name, () => createVolume(creating, request)),
+      alone(request.name, () => createVolume(answering, request)),
     ),
     deleteVolume: unaryMethod(serving, "DeleteVolume", ({ volumeId }) =>
-      alone(volumeId, () => deleteVolume(deleting, volumeId)),
+      alone(volumeId, () => deleteVolume(answering, volumeId)),
     ),
     controllerExpandVolume: unaryMethod(serving, "ControllerExpandVolume", (request) =>
-      alone(request.volumeId, () => expandVolume(expanding, request)),
+      alone(request.volumeId, () => expandVolume(answering, request)),
     ),
     validateVolumeCapabilities: unaryMethod(serving, "ValidateVolumeCapabilities", (request) =>
       validateVolume(client, request),
     ),
     listVolumes: unaryMethod(serving, "ListVolumes", async (request) =>
-      options.isReady() ? listVolumes(caches.layouts.store, driver, request) : notReady(),
+      options.isReady() ? listVolumes(caches.layouts.store, driver, request) : refuseNotReady(),
     ),
-    ...publication(options, alone),
-    ...snapshots(options, alone, {
-      client,
-      caches,
-      ...making,
-      events: options.events,
-      removalWaitLimitMs: REMOVAL_WAIT_LIMIT_MS,
-    }),
+    ...publication(answering, alone),
+    ...snapshots(answering, alone),
     getCapacity: unaryMethod(serving, "GetCapacity", async (request) =>
       driver.attaches ? getSpanCapacity(client, driver, request) : getCapacity(client, driver, request),
     ),
@@ -125,52 +125,50 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
 }
 
 function publication(
-  { serving, driver, client, caches, layouts, changes }: CsiServicesOptions,
+  answering: Answering,
   alone: OneAtATime,
 ): Pick<ControllerServer, "controllerPublishVolume" | "controllerUnpublishVolume"> {
-  const unpublishing = {
-    client,
-    layouts,
-    changes,
-    releaseWaitLimitMs: RELEASE_WAIT_LIMIT_MS,
-    detachWaitLimitMs: DETACH_WAIT_LIMIT_MS,
-  };
+  const { serving, driver } = answering;
   return {
     controllerPublishVolume: unaryMethod(serving, "ControllerPublishVolume", async (request) =>
       driver.attaches
-        ? alone(request.volumeId, () => publishVolume({ client, caches, layouts }, request))
-        : notOfferedBy(driver, NO_ATTACH),
+        ? alone(request.volumeId, () => publishVolume(answering, request))
+        : refuseNotOffered(driver, NO_ATTACH),
     ),
     controllerUnpublishVolume: unaryMethod(serving, "ControllerUnpublishVolume", async (request) =>
       driver.attaches
-        ? alone(request.volumeId, () => unpublishVolume(unpublishing, request))
-        : notOfferedBy(driver, NO_ATTACH),
+        ? alone(request.volumeId, () => unpublishVolume(answering, request))
+        : refuseNotOffered(driver, NO_ATTACH),
     ),
   };
 }
 
 function snapshots(
-  { serving, driver }: CsiServicesOptions,
+  answering: Answering,
   alone: OneAtATime,
-  parts: Snapshotting & DeletingSnapshot,
 ): Pick<ControllerServer, "createSnapshot" | "deleteSnapshot"> {
+  const { serving, driver } = answering;
   const isOffered = driver.backends.includes("lvm");
   return {
     createSnapshot: unaryMethod(serving, "CreateSnapshot", async (request) =>
-      isOffered ? alone(request.name, () => createSnapshot(parts, request)) : notOfferedBy(driver, NO_SNAPSHOTS),
+      isOffered
+        ? alone(request.name, () => createSnapshot(answering, request))
+        : refuseNotOffered(driver, NO_SNAPSHOTS),
     ),
     deleteSnapshot: unaryMethod(serving, "DeleteSnapshot", async ({ snapshotId }) =>
-      isOffered ? alone(snapshotId, () => deleteSnapshot(parts, snapshotId)) : notOfferedBy(driver, NO_SNAPSHOTS),
+      isOffered
+        ? alone(snapshotId, () => deleteSnapshot(answering, snapshotId))
+        : refuseNotOffered(driver, NO_SNAPSHOTS),
     ),
   };
 }
 
-function notOfferedBy({ name }: Driver, why: string): Refusal {
-  return new Refusal("UNIMPLEMENTED", `${name}: ${why}`);
+function refuseNotOffered({ name }: Driver, why: string): never {
+  throw new Refusal("UNIMPLEMENTED", `${name}: ${why}`);
 }
 
-function notReady(): Refusal {
-  return new Refusal("UNAVAILABLE", "the first list from the API server is not complete; try again in a second");
+function refuseNotReady(): never {
+  throw new Refusal("UNAVAILABLE", "the first list from the API server is not complete; try again in a second");
 }
 
 const NO_ATTACH = "local volumes are on their node and need no attach";
@@ -185,11 +183,34 @@ type NotOffered = Pick<
 /** What the capabilities do not declare. */
 function notOffered(serving: Serving, driver: Driver): NotOffered {
   const refuse = <Request extends object, Response>(method: string, why: string): handleUnaryCall<Request, Response> =>
-    unaryMethod<Request, Response>(serving, method, async () => notOfferedBy(driver, why));
+    unaryMethod<Request, Response>(serving, method, async () => refuseNotOffered(driver, why));
   return {
     listSnapshots: refuse("ListSnapshots", NO_SNAPSHOT_LISTS),
     getSnapshot: refuse("GetSnapshot", NO_SNAPSHOT_LISTS),
-    controllerGetVolume: refuse("ControllerGetVolume", "a volume's condition is told by its node (NodeGetVolumeStats)"),
+    controllerGetVolume: refuse(
+      "ControllerGetVolume",
+      "a volume's condition comes from its node; use NodeGetVolumeStats",
+    ),
     controllerModifyVolume: refuse("ControllerModifyVolume", "VolumeAttributesClasses change nothing of a volume"),
+  };
+}
+
+/**
+ * Calls for one volume never overlap on one replica, as the CSI specification asks: the second gets ABORTED, and the client retries. Runs the
+ * call unless another one for this volume (its id, before that its name) is under way. Throws Refusal.
+ */
+type OneAtATime = <T>(volume: string, answer: () => Promise<T>) => Promise<T>;
+
+export function createOneAtATime(): OneAtATime {
+  const busy = new Set<string>();
+  return async (volume, answer) => {
+    if (busy.has(volume))
+      throw new Refusal("ABORTED", `another call for volume "${shownVolumeId(volume)}" is under way`);
+    busy.add(volume);
+    try {
+      return await answer();
+    } finally {
+      busy.delete(volume);
+    }
   };
 }

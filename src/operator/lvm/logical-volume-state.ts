@@ -1,7 +1,9 @@
-// What a LogicalVolume says when its fields are read together. Pure.
-import type { LogicalVolume } from "../../api/logical-volume.ts";
-import { parseQuantity } from "../../units/quantity.ts";
-import type { LogicalVolumeRecord } from "./logical-volume-record.ts";
+// What a LogicalVolume says when its fields are read together, and what a volume's records say of it. Pure.
+
+import { isUUID } from "../../contracts/identity.ts";
+import type { LogicalVolume } from "../../contracts/kinds/logical-volume.ts";
+import { RECORDS } from "../../contracts/names.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
 
 /** The gRPC codes of lvmd after which an agent does not try again: what is asked for cannot be had there. */
 const FINAL_CODES = {
@@ -29,4 +31,21 @@ export function finalFailure({ metadata, spec, status }: LogicalVolume): FinalCo
 /** What it has; before it is made, what is asked for. */
 export function currentBytes({ spec, status }: LogicalVolume): number {
   return parseQuantity(status?.currentSize ?? spec.size);
+}
+
+/** What LVM calls it, and the device class that it is of. */
+export interface LogicalVolumeRecord {
+  readonly volumeID: string;
+  readonly deviceClass: string;
+}
+
+export function recordsOfLogicalVolume(record: LogicalVolumeRecord | undefined): Record<string, string> {
+  if (record === undefined) return {};
+  return { [RECORDS.logicalVolume]: record.volumeID, [RECORDS.deviceClass]: record.deviceClass };
+}
+
+/** The inverse. Undefined: there are none, or not all, or a name that we never give. */
+export function logicalVolumeOfRecords(records: Readonly<Record<string, string>>): LogicalVolumeRecord | undefined {
+  const { [RECORDS.logicalVolume]: volumeID, [RECORDS.deviceClass]: deviceClass } = records;
+  return volumeID && isUUID(volumeID) && deviceClass ? { volumeID, deviceClass } : undefined;
 }

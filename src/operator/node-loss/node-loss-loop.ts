@@ -1,20 +1,32 @@
-// What becomes of claims whose volume is on a lost node, while this replica leads: those that say so are deleted, of the others people
-// are told. The caches only say where to look: node and claim are read from the API server right before.
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { Reflector } from "../../kube/cache/reflector.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import { isKubeError } from "../../kube/kube-error.ts";
-import type { Outcome } from "../../kube/queue/work-queue.ts";
-import { NODES, PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../kube/resources.ts";
-import type { Clock } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
+// What becomes of claims whose volume is on a lost node, while this replica leads. Claims that ask for it by annotation
+// are deleted; the others only get an event. The caches only say where to look: node and claim are read from the API
+// server right before.
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import {
+  NODES,
+  type Node,
+  PERSISTENT_VOLUME_CLAIMS,
+  type PersistentVolumeClaim,
+} from "../../contracts/kubernetes/resources.ts";
+import type { Reflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import { isKubeError } from "../../platform/kube/kube-error.ts";
+import type { Outcome } from "../../platform/kube/queue/work-queue.ts";
+import { AGAIN_AFTER_MS } from "../../platform/process/async/back-off.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import type { VolumeCaches } from "../gather/volume-caches.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { OperatorMetrics } from "../metrics.ts";
-import type { VolumeCaches } from "../volume/volume-caches.ts";
-import { decideClaimDeletion, wantsDeletion } from "./decide-claim-deletion.ts";
-import { describeLoss, lossOf, type NodeLoss, nodeOfLocal } from "./lost-node.ts";
-import { createSettling, type Settling } from "./settling.ts";
+import {
+  decideClaimDeletion,
+  describeLoss,
+  lossOf,
+  type NodeLoss,
+  nodeOfLocal,
+  wantsDeletion,
+} from "./decide-node-loss.ts";
 
 export interface NodeLossHandling {
   readonly client: KubeClient;
@@ -24,19 +36,17 @@ export interface NodeLossHandling {
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
   /** How long a node must have been lost before a claim is deleted. */
-  readonly settleMs: number;
+  readonly delayMs: number;
 }
 
 const CONCURRENCY = 4;
-/** How many nodes are lost changes without a change of the volume. */
-const HELD_RETRY_MS = 30_000;
 
 export function createNodeLossLoop(handling: NodeLossHandling, synced: Promise<void>, log: Logger): Duty {
   const { caches, claims, clock } = handling;
-  const settling = createSettling(caches.nodes, clock, handling.settleMs);
+  const delay = createLossDelay(caches.nodes, clock, handling.delayMs);
   const queue = createLedQueue(
     { synced, keys: () => caches.layouts.store.list().map(({ metadata }) => metadata.name) },
-    { name: "node-loss", concurrency: CONCURRENCY, run: (handle) => handleLoss(handling, settling, handle), log },
+    { name: "node-loss", concurrency: CONCURRENCY, run: (handle) => handleLoss(handling, delay, handle), log },
   );
   const ofClaim = ({ metadata }: PersistentVolumeClaim): void => {
     for (const layout of caches.layouts.store.byIndex("claim-uid", metadata.uid ?? "")) queue.add(layout.metadata.name);
@@ -47,25 +57,25 @@ export function createNodeLossLoop(handling: NodeLossHandling, synced: Promise<v
   return queue;
 }
 
-async function handleLoss(handling: NodeLossHandling, settling: Settling, handle: string): Promise<Outcome> {
+async function handleLoss(handling: NodeLossHandling, delay: LossDelay, handle: string): Promise<Outcome> {
   const { client, caches, events, metrics } = handling;
   const layout = caches.layouts.store.get(handle);
   const nodeName = layout && nodeOfLocal(layout);
   if (layout === undefined || nodeName === undefined) return "done";
   const loss = await liveLoss(client, caches, nodeName);
-  const leftMs = settling.leftMs(nodeName, loss !== undefined);
+  const leftMs = delay.leftMs(nodeName, loss !== undefined);
   const claim = loss && (await claimOf(client, layout));
   if (loss === undefined || claim === undefined) return "done";
   if (wantsDeletion(claim) && leftMs > 0) return { againAfterMs: leftMs };
-  const facts = { claim, what: describeLoss(nodeName, loss), ...countNodes(caches, settling.recentlyGone()) };
+  const facts = { claim, what: describeLoss(nodeName, loss), ...countNodes(caches, delay.recentlyGone()) };
   const plan = decideClaimDeletion(facts);
   if (plan.do === "delete" && !(await deleteClaim(client, claim))) return "done";
   events.record(claim, "Warning", "NodeLost", plan.message);
   if (plan.do === "delete") metrics.lostNodeClaimDeleted();
-  return plan.do === "hold" ? { againAfterMs: HELD_RETRY_MS } : "done";
+  return plan.do === "hold" ? { againAfterMs: AGAIN_AFTER_MS.elsewhere } : "done";
 }
 
-/** What the cache shows is no loss before the API server says so. */
+/** A loss that the cache shows counts once the API server shows it, too. */
 async function liveLoss(
   client: KubeClient,
   { nodes }: Pick<VolumeCaches, "nodes">,
@@ -90,7 +100,10 @@ async function claimOf(client: KubeClient, { spec }: FilesystemLayout): Promise<
   return claim?.metadata.uid === uid && claim?.metadata.deletionTimestamp === undefined ? claim : undefined;
 }
 
-/** Of that very claim as it was read: an annotation that somebody has just taken away is heeded. False: it has changed, which is told. */
+/**
+ * Deletes that very version of the claim as it was read, so that an annotation that a user has just removed counts.
+ * False: the claim has changed, and its watch reports that.
+ */
 async function deleteClaim(client: KubeClient, { metadata }: PersistentVolumeClaim): Promise<boolean> {
   const { namespace, name, uid, resourceVersion } = metadata;
   const preconditions = { uid, resourceVersion };
@@ -100,4 +113,60 @@ async function deleteClaim(client: KubeClient, { metadata }: PersistentVolumeCla
     if (isKubeError(error, "Conflict")) return false;
     throw error;
   }
+}
+
+interface LossDelay {
+  /** How long it must still stay lost; the time begins when it is asked for first. Not lost: the time is forgotten. */
+  leftMs(nodeName: string, isLost: boolean): number;
+  recentlyGone(): string[];
+}
+
+const RECENT_MS = 10 * 60_000;
+
+/**
+ * How long nodes have been lost, as this replica has seen it. A claim is deleted only after a delay, when it is clear how many nodes went with
+ * its own. Nodes that left the cluster within RECENT_MS count, with or without volumes of ours.
+ */
+export function createLossDelay(
+  nodes: Pick<Reflector<Node>, "subscribe">,
+  { monotonicMs }: Pick<Clock, "monotonicMs">,
+  delayMs: number,
+): LossDelay {
+  const lostSinceMs = new Map<string, number>();
+  // In the order of leaving: what is over stands first.
+  const goneMs = new Map<string, number>();
+  const isBack = ({ metadata }: Node): void => {
+    goneMs.delete(metadata.name);
+  };
+  // A replica sees it whether it leads or not: a node that came back in between counts as newly lost the next time.
+  const isWell = (node: Node): void => {
+    if (lossOf(node) === undefined) lostSinceMs.delete(node.metadata.name);
+  };
+  nodes.subscribe({
+    added: (node) => {
+      isBack(node);
+      isWell(node);
+    },
+    updated: isWell,
+    deleted: (node) => {
+      isBack(node);
+      goneMs.set(node.metadata.name, monotonicMs());
+    },
+  });
+  return {
+    leftMs: (nodeName, isLost) => {
+      if (!isLost) lostSinceMs.delete(nodeName);
+      if (!isLost) return delayMs;
+      const sinceMs = lostSinceMs.get(nodeName) ?? monotonicMs();
+      lostSinceMs.set(nodeName, sinceMs);
+      return Math.max(0, sinceMs + delayMs - monotonicMs());
+    },
+    recentlyGone: () => {
+      for (const [name, atMs] of goneMs) {
+        if (atMs >= monotonicMs() - RECENT_MS) break;
+        goneMs.delete(name);
+      }
+      return [...goneMs.keys()];
+    },
+  };
 }

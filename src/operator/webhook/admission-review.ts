@@ -1,8 +1,12 @@
-// An AdmissionReview (admission.k8s.io/v1) as the API server sends it, read without trust, and the answer to it. Pure.
-import { z } from "zod";
-import type { Pod } from "../../kube/resources.ts";
-
-const REVIEW_VERSION = "admission.k8s.io/v1";
+// An AdmissionReview of a pod, read without trust, and the answer to it. Pure.
+import * as z from "zod";
+import { PODS, type Pod } from "../../contracts/kubernetes/resources.ts";
+import {
+  answeredReview,
+  checked,
+  isAbout,
+  readAdmissionReview,
+} from "../../platform/kube/admission/admission-review.ts";
 
 /** One step of an RFC 6902 patch. */
 export interface PatchStep {
@@ -11,18 +15,43 @@ export interface PatchStep {
   readonly value: unknown;
 }
 
-export type AdmittedPod = Pick<Pod, "spec"> & { readonly metadata?: { readonly annotations?: Record<string, string> } };
+/** Of a claim: what decides which driver makes how much of what. */
+export interface ClaimDemand {
+  readonly volumeName?: string | undefined;
+  readonly storageClassName?: string | undefined;
+  readonly resources?: { readonly requests?: { readonly storage?: string | undefined } | undefined } | undefined;
+}
+
+export interface AdmittedVolume {
+  readonly name: string;
+  readonly persistentVolumeClaim?: { readonly claimName: string } | undefined;
+  /** The claim is made with the pod, as PODNAME-VOLUMENAME. */
+  readonly ephemeral?:
+    | { readonly volumeClaimTemplate?: { readonly spec?: ClaimDemand | undefined } | undefined }
+    | undefined;
+}
+
+type Amounts = Readonly<Record<string, string | number>>;
+
+export interface AdmittedContainer {
+  readonly name: string;
+  readonly resources?: { readonly requests?: Amounts | undefined; readonly limits?: Amounts | undefined } | undefined;
+}
+
+/** What is read of a pod: less than the API server's own type, of which it has not made sure here. */
+export interface AdmittedPod {
+  readonly metadata?: { readonly annotations?: Record<string, string> | undefined } | undefined;
+  readonly spec: Pick<Pod["spec"], "nodeName" | "schedulerName"> & {
+    readonly containers: readonly AdmittedContainer[];
+    readonly volumes?: readonly AdmittedVolume[] | undefined;
+  };
+}
 
 export interface PodReview {
   readonly uid: string;
   readonly namespace: string;
   /** Undefined: it is about something else than a pod that is made. */
   readonly pod: AdmittedPod | undefined;
-}
-
-/** Nobody sends this by right: what answers it is a status 400 with the sentence. */
-export class ForeignReview extends Error {
-  override name = "ForeignReview";
 }
 
 const quantities = z.record(z.string(), z.union([z.string(), z.number()])).optional();
@@ -49,48 +78,19 @@ const podSchema = z.looseObject({
     volumes: z.array(volume).optional(),
   }),
 });
-const reviewSchema = z.looseObject({
-  apiVersion: z.literal(REVIEW_VERSION),
-  kind: z.literal("AdmissionReview"),
-  request: z.looseObject({
-    uid: z.string().min(1),
-    namespace: z.string().optional(),
-    operation: z.string(),
-    resource: z.looseObject({ group: z.string(), version: z.string(), resource: z.string() }),
-    subResource: z.string().optional(),
-    object: z.unknown(),
-  }),
-});
-
 /** Throws ForeignReview. */
 export function readReview(body: string): PodReview {
-  const { request } = checked(reviewSchema, parsed(body), "no AdmissionReview of admission.k8s.io/v1");
-  const { group, version, resource } = request.resource;
-  const isPod = group === "" && version === "v1" && resource === "pods" && !request.subResource;
+  const request = readAdmissionReview(body);
+  const isPod = isAbout(request, PODS);
   const pod =
-    isPod && request.operation === "CREATE" ? checked(podSchema, request.object, "the object is no pod") : undefined;
-  return { uid: request.uid, namespace: request.namespace ?? "", pod };
+    isPod && request.operation === "CREATE" ? checked(podSchema, request.object, "the object is not a pod") : undefined;
+  return { uid: request.uid, namespace: request.namespace, pod };
 }
 
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body);
-  } catch {
-    throw new ForeignReview(`no JSON in ${body.length} characters, or truncated`);
-  }
-}
-
-function checked<T>(schema: z.ZodType<T>, value: unknown, problem: string): T {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const [issue] = result.error.issues;
-  throw new ForeignReview(`${problem}: ${issue?.path.join(".") || "the whole"}: ${issue?.message}`);
-}
-
-/** Always allows: where a pod is put is no reason to refuse it. */
+/** Always allows: where a pod is put is not a reason to refuse it. */
 export function answerOf(uid: string, patch: readonly PatchStep[], warnings: readonly string[]): object {
   const changes =
     patch.length === 0 ? {} : { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
   const told = warnings.length === 0 ? {} : { warnings };
-  return { apiVersion: REVIEW_VERSION, kind: "AdmissionReview", response: { uid, allowed: true, ...changes, ...told } };
+  return answeredReview(uid, { allowed: true, ...changes, ...told });
 }

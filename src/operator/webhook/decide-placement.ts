@@ -1,13 +1,14 @@
-// What a pod gets so that its scheduler asks the extender about it, and what a pod that slipped through is told. Pure. A pod that is
-// marked already is not changed again, and one that has no claims of ours is not touched.
+// What a pod gets so that its scheduler asks the extender about it, and the warning for a pod that slipped through.
+// Pure. A pod that is marked already is not changed again, and one that has no claims of ours is not touched.
+
 import {
   CAPACITY_ANNOTATION_PREFIX,
   CAPACITY_RESOURCE,
   DEFAULT_SCHEDULER,
   TIDEMARK_SCHEDULER,
-} from "../../api/placement.ts";
-import type { PodContainer } from "../../kube/resources.ts";
-import type { AdmittedPod, PatchStep } from "./admission-review.ts";
+} from "../../contracts/names.ts";
+import { shortened } from "../../contracts/printable.ts";
+import type { AdmittedContainer, AdmittedPod, PatchStep } from "./admission-review.ts";
 
 /** A claim of one of our drivers. */
 export interface PlacedClaim {
@@ -18,7 +19,7 @@ export interface PlacedClaim {
 
 export interface PodClaims {
   readonly ours: readonly PlacedClaim[];
-  /** Names of claims that there are none of. */
+  /** Names of claims that do not exist. */
   readonly missing: readonly string[];
 }
 
@@ -27,7 +28,7 @@ export type PlacementResult = "Marked" | "AlreadyMarked" | "NotOurs" | "HasNode"
 export interface Placement {
   readonly result: PlacementResult;
   readonly patch: readonly PatchStep[];
-  /** For whoever makes the pod. */
+  /** For the client that creates the pod. */
   readonly warnings: readonly string[];
 }
 
@@ -56,14 +57,14 @@ export function decidePlacement(pod: AdmittedPod, claims: PodClaims, asking: Rea
 
 const added = (path: string, value: unknown): PatchStep => ({ op: "add", path, value });
 
-/** Only the default one is replaced: whoever names another has reasons. */
+/** Replaces only the default scheduler: a user who names another has reasons. */
 function schedulerFor({ spec }: AdmittedPod, asking: ReadonlySet<string>): string {
   const schedulerName = spec.schedulerName || DEFAULT_SCHEDULER;
   return schedulerName === DEFAULT_SCHEDULER && !asking.has(DEFAULT_SCHEDULER) ? TIDEMARK_SCHEDULER : schedulerName;
 }
 
 /** Not under a scheduler that does not ask: it would look for a node that offers the resource, and there is none. */
-function resourceSteps({ resources }: PodContainer): PatchStep[] {
+function resourceSteps({ resources }: AdmittedContainer): PatchStep[] {
   if (isMarked(resources)) return [];
   const one = { [CAPACITY_RESOURCE]: "1" };
   const marked = {
@@ -74,11 +75,11 @@ function resourceSteps({ resources }: PodContainer): PatchStep[] {
   return [added("/spec/containers/0/resources", marked)];
 }
 
-function isMarked(resources: PodContainer["resources"]): boolean {
+function isMarked(resources: AdmittedContainer["resources"]): boolean {
   return [resources?.requests, resources?.limits].every((some) => String(some?.[CAPACITY_RESOURCE]) === "1");
 }
 
-/** Those that somebody wrote under our prefix go: they say what the claims say, or nothing. */
+/** Replaces annotations that a user wrote under our prefix: the claims alone decide what stands there. */
 function annotationSteps(metadata: AdmittedPod["metadata"], claims: readonly PlacedClaim[]): PatchStep[] {
   const before: Annotations = metadata?.annotations ?? {};
   const others = Object.entries(before).filter(([name]) => !name.startsWith(CAPACITY_ANNOTATION_PREFIX));
@@ -109,12 +110,14 @@ const sizeOf = (annotations: Annotations): number =>
 
 function warningsOf(missing: readonly string[]): string[] {
   if (missing.length === 0) return [];
-  const shown = missing.slice(0, NAMED_LIMIT).map((name) => JSON.stringify(name.slice(0, NAME_SHOWN_CHARACTERS)));
+  const shown = missing.slice(0, NAMED_LIMIT).map((name) => JSON.stringify(shortened(name, NAME_SHOWN_CHARACTERS)));
   const names = missing.length > NAMED_LIMIT ? `${shown.join(", ")}, …` : shown.join(", ");
-  return [`there is no claim ${names} yet: if it is of a Tidemark class, the pod is placed without a look at its room`];
+  return [
+    `claim ${names} does not exist yet: if its class is Tidemark's, the pod is scheduled without checking its capacity`,
+  ];
 }
 
-/** What a pod is told that waits for a node and is not marked; undefined: it is as it should be. */
+/** The warning for a pod that waits for a node and is not marked; undefined: it is as it should be. */
 export function missedPlacement(pod: AdmittedPod, claims: PodClaims, asking: ReadonlySet<string>): string | undefined {
   if (pod.spec.nodeName || claims.ours.length === 0) return undefined;
   const schedulerName = pod.spec.schedulerName || DEFAULT_SCHEDULER;
@@ -122,5 +125,5 @@ export function missedPlacement(pod: AdmittedPod, claims: PodClaims, asking: Rea
     ? !isMarked(pod.spec.containers[0]?.resources)
     : schedulerName === DEFAULT_SCHEDULER;
   if (!isMissed) return undefined;
-  return `${schedulerName} places this pod without a look at the room that its volumes need: it was made before the pod webhook was there, or while that did not answer. Neither its scheduler nor its resources can be changed any more; where it should be placed by its volumes' room, delete it, and make it again unless its controller does`;
+  return `${schedulerName} did not check the capacity for this pod: the pod webhook was unavailable when the pod was created. Delete the pod and create it again`;
 }

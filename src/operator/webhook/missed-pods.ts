@@ -1,11 +1,8 @@
-// Finds pods that wait for a node and were not marked, since the webhook was not there or did not answer when they were made, and tells
-// each of them once, while this replica leads. Nothing of a pod is changed: what its scheduler goes by cannot be any more.
-import { matchesSelector } from "../../api/label-selector.ts";
-import { POD_WEBHOOK } from "../../api/placement.ts";
-import type { Reflector } from "../../kube/cache/reflector.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import { objectKey } from "../../kube/object.ts";
+// Finds pods that wait for a node and were not marked, since the webhook was not there or did not answer when they were
+// made. Reports each of them once, while this replica leads. Nothing of a pod is changed: what its scheduler goes by
+// can no longer change.
+
+import { objectKey } from "../../contracts/kubernetes/object.ts";
 import {
   EVENTS,
   type MutatingWebhookConfiguration,
@@ -13,8 +10,13 @@ import {
   type PersistentVolumeClaim,
   type Pod,
   type StorageClass,
-} from "../../kube/resources.ts";
-import type { Logger } from "../../process/log.ts";
+} from "../../contracts/kubernetes/resources.ts";
+import { POD_WEBHOOK } from "../../contracts/names.ts";
+import { matchesSelector } from "../../contracts/schema/label-selector.ts";
+import type { Reflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import { missedPlacement } from "./decide-placement.ts";
 import { type ClaimSources, claimsOfPod, isClaiming } from "./pod-claims.ts";
@@ -39,7 +41,7 @@ export interface MissedPods extends Duty {
 }
 
 const CONCURRENCY = 4;
-const REASON = "PlacementMissed";
+const REASON = "WebhookBypassed";
 
 export function claimKeysOf({ metadata, spec }: Pod): string[] {
   return (spec.volumes ?? []).flatMap(({ persistentVolumeClaim }) =>
@@ -51,7 +53,7 @@ export function claimKeysOf({ metadata, spec }: Pod): string[] {
 
 export function createMissedPods(handling: MissedPodsHandling, synced: Promise<void>, log: Logger): MissedPods {
   const { pods, claims, storageClasses } = handling;
-  /** UIDs of those that were told, while they wait. */
+  /** UIDs of pods that were reported, while they wait. */
   const told = new Set<string>();
   const queue = createLedQueue(
     {
@@ -96,7 +98,7 @@ async function look(handling: MissedPodsHandling, told: Set<string>, key: string
   const claims = await claimsOfPod(sources, pod.metadata.namespace ?? "", pod.spec.volumes ?? []);
   const message = missedPlacement(pod, claims, asking);
   if (message === undefined || pods.store.get(key)?.metadata.uid !== uid) return "done";
-  if (!(await wasTold(handling.client, pod))) events.record(pod, "Warning", REASON, message);
+  if (!(await wasReported(handling.client, pod))) events.record(pod, "Warning", REASON, message);
   if (pods.store.get(key)?.metadata.uid === uid) told.add(uid);
   return "done";
 }
@@ -114,7 +116,7 @@ function isLeftOut({ namespaces, configurations, ownNamespace }: MissedPodsHandl
 }
 
 /** By a leader before this one. */
-async function wasTold(client: Pick<KubeClient, "list">, { metadata }: Pod): Promise<boolean> {
+async function wasReported(client: Pick<KubeClient, "list">, { metadata }: Pod): Promise<boolean> {
   const fieldSelector = `involvedObject.uid=${metadata.uid},reason=${REASON}`;
   const { items } = await client.list(EVENTS, { namespace: metadata.namespace, fieldSelector });
   return items.length > 0;

@@ -1,21 +1,25 @@
-// Which claims of a pod are of Tidemark's drivers: from the caches, and from the API server where these do not have one (yet).
-import { driverNamed } from "../../csi/driver.ts";
-import type { Reflector } from "../../kube/cache/reflector.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { objectKey } from "../../kube/object.ts";
+// Which claims of a pod are of Tidemark's drivers: from the caches, and from the API server where these do not have one (yet). Those
+// reads have a limit over all admissions: a pod may name hundreds of claims that no cache has, any client that reaches the port may send
+// hundreds of pods at once, and the operator's other work has the same connections.
+import { driverNamed } from "../../contracts/csi/driver.ts";
+import { objectKey } from "../../contracts/kubernetes/object.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   type PersistentVolume,
   type PersistentVolumeClaim,
-  type PodVolume,
   STORAGE_CLASSES,
   type StorageClass,
-} from "../../kube/resources.ts";
-import { readQuantity } from "../../units/quantity.ts";
+} from "../../contracts/kubernetes/resources.ts";
+import { readQuantity } from "../../contracts/quantities/quantity.ts";
+import type { Reflector } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { KubeError } from "../../platform/kube/kube-error.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import type { AdmittedVolume, ClaimDemand } from "./admission-review.ts";
 import type { PlacedClaim, PodClaims } from "./decide-placement.ts";
 
 export interface ClaimSources {
-  /** With a limit over all pods that are looked at: limited-reads.ts. */
+  /** With a limit over all pods that are checked (limitReads). */
   readonly client: Pick<KubeClient, "get">;
   readonly claims: Pick<Reflector<PersistentVolumeClaim>, "store">;
   readonly storageClasses: Pick<Reflector<StorageClass>, "store">;
@@ -30,7 +34,7 @@ const IS_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class";
 export async function claimsOfPod(
   sources: ClaimSources,
   namespace: string,
-  volumes: readonly PodVolume[],
+  volumes: readonly AdmittedVolume[],
 ): Promise<PodClaims> {
   const looked = volumes.filter(isClaiming).slice(0, VOLUMES_LIMIT);
   const names = new Set(looked.flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []));
@@ -46,19 +50,19 @@ export async function claimsOfPod(
   };
 }
 
-export function isClaiming({ persistentVolumeClaim, ephemeral }: PodVolume): boolean {
+export function isClaiming({ persistentVolumeClaim, ephemeral }: AdmittedVolume): boolean {
   return persistentVolumeClaim !== undefined || ephemeral !== undefined;
 }
 
 async function findClaim({ client, claims }: ClaimSources, namespace: string, name: string) {
-  // One of a moment ago is not in the cache yet.
+  // A claim that was only just made is not in the cache yet.
   return claims.store.get(objectKey({ namespace, name })) ?? client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
 }
 
 /** Undefined: it is of another driver, or of none. */
 async function placedClaim(
   sources: ClaimSources,
-  { volumeName, storageClassName, resources }: PersistentVolumeClaim["spec"],
+  { volumeName, storageClassName, resources }: ClaimDemand,
 ): Promise<PlacedClaim | undefined> {
   // What a volume is made of is the volume's word: its class may be another by now, or gone.
   const volume = sources.persistentVolumes.store.get(volumeName ?? "");
@@ -85,3 +89,50 @@ function defaultClass(classes: readonly StorageClass[]): StorageClass | undefine
     .sort((a, b) => age(b).localeCompare(age(a)) || a.metadata.name.localeCompare(b.metadata.name));
   return youngest;
 }
+
+interface ReadLimits {
+  /** Reads that the API server is asked at a time. */
+  readonly underWay: number;
+  /** Reads that wait for their turn; what comes beyond is refused at once. */
+  readonly waiting: number;
+  /** After so many milliseconds no caller waits for the answer, and the API server is not asked. */
+  readonly turnLimitMs: number;
+}
+
+type Reads = Pick<KubeClient, "get">;
+
+/** In the order in which they came. Throws KubeError, "TooManyRequests" where there are too many or the turn came too late. */
+export function limitReads(client: Reads, limits: ReadLimits, clock: Pick<Clock, "monotonicMs">): Reads {
+  const waiting: (() => void)[] = [];
+  let underWay = 0;
+  const turn = async (): Promise<void> => {
+    if (underWay < limits.underWay) {
+      underWay += 1;
+      return;
+    }
+    if (waiting.length >= limits.waiting) throw new KubeError("TooManyRequests", 0, TOO_MANY);
+    const sinceMs = clock.monotonicMs();
+    // A read that ends passes its place on.
+    await new Promise<void>((resolve) => waiting.push(resolve));
+    if (clock.monotonicMs() - sinceMs <= limits.turnLimitMs) return;
+    pass();
+    throw new KubeError("TooManyRequests", 0, TOO_MANY);
+  };
+  const pass = (): void => {
+    const next = waiting.shift();
+    if (next === undefined) underWay -= 1;
+    else next();
+  };
+  return {
+    get: async (resource, name) => {
+      await turn();
+      try {
+        return await client.get(resource, name);
+      } finally {
+        pass();
+      }
+    },
+  };
+}
+
+const TOO_MANY = "too many claims of pods are being read at once";

@@ -1,35 +1,43 @@
 // Carries a plan to the API server: the target on the Filesystem, the emergency grant on the FilesystemLayout. Each write
 // carries the leader's epoch, so that a deposed leader's late write is refused by the server or by the agent.
-import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import type { TrimRequest } from "../../api/trim.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { sameObject, versionOf } from "../../kube/client/on-latest.ts";
-import { formatQuantity } from "../../units/quantity.ts";
+import { FILESYSTEMS, type Filesystem } from "../../contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { type Grant, writeGrant } from "../../contracts/kinds/grant.ts";
+import { type DecidedTarget, writeTarget } from "../../contracts/kinds/target.ts";
+import type { TrimRequest } from "../../contracts/kinds/trim.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../contracts/names.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { sameObject, versionOf } from "../../platform/kube/client/writes.ts";
+import { KubeError } from "../../platform/kube/kube-error.ts";
 
 const OPTIONS = { fieldManager: FIELD_MANAGERS.policyEngine, force: true } as const;
 
-export interface TargetToApply {
-  readonly sizeBytes: number;
-  readonly fromBytes: number;
-  /** The most members that it shall have then; undefined: any. */
-  readonly members?: number | undefined;
-  readonly epoch: number;
-  /** RFC 3339; names this target. */
-  readonly decidedAt: string;
-  /** Of a shrink that waits for an unmount. */
-  readonly notAfterMs?: number | undefined;
-}
-
 /**
- * Writes a new target, and with it the trims that the policy asks for: an apply takes back what it leaves out. Returns the Filesystem as
- * it is then. Throws KubeError; "Invalid" where a newer leader's epoch stands already.
+ * Writes a new target with its reason, and with it the trims that the policy asks for: an apply takes back what it leaves out. Returns the
+ * Filesystem as it is then. The definition that an API server still has while this is rolled out knows no reason, and refuses the whole
+ * target for it: then it is written without. Throws KubeError; "Invalid" where a newer leader's epoch stands already.
  */
 export async function applyTarget(
   client: KubeClient,
   filesystem: Filesystem,
-  target: TargetToApply,
+  target: DecidedTarget,
+  trim: TrimRequest | undefined,
+): Promise<Filesystem> {
+  try {
+    return await applyOnce(client, filesystem, target, trim);
+  } catch (error) {
+    const isUnknown = error instanceof KubeError && UNKNOWN_REASON.test(error.message);
+    if (target.why === undefined || !isUnknown) throw error;
+    return applyOnce(client, filesystem, { ...target, why: undefined }, trim);
+  }
+}
+
+const UNKNOWN_REASON = /\.spec\.target\.(policy|rule|reason|message): field not declared/;
+
+async function applyOnce(
+  client: KubeClient,
+  filesystem: Filesystem,
+  target: DecidedTarget,
   trim: TrimRequest | undefined,
 ): Promise<Filesystem> {
   const { namespace, name, uid } = filesystem.metadata;
@@ -39,17 +47,10 @@ export async function applyTarget(
     {
       apiVersion: API_VERSION,
       kind: "Filesystem",
-      // The uid: a Filesystem that was deleted and made again is another one.
+      // The uid: a Filesystem that was deleted and recreated is another one.
       metadata: { namespace, name, uid },
       spec: {
-        target: {
-          size: formatQuantity(target.sizeBytes),
-          from: formatQuantity(target.fromBytes),
-          epoch: target.epoch,
-          decidedAt: target.decidedAt,
-          ...(target.notAfterMs === undefined ? {} : { notAfter: new Date(target.notAfterMs).toISOString() }),
-          ...(target.members === undefined ? {} : { members: target.members }),
-        },
+        target: writeTarget(target),
         ...(trim === undefined ? {} : { trim }),
       },
     },
@@ -84,33 +85,20 @@ export async function applyTrim(
   );
 }
 
-export interface GrantToApply {
-  readonly sizeBytes: number;
-  readonly minAvailableBytes: number;
-  readonly expiresAtMs: number;
-  readonly epoch: number;
-}
-
-/** Writes the grant, or takes it back (undefined). */
+/** Writes the grant, or takes it back (undefined). Returns the layout as it is then. */
 export async function applyGrant(
   client: KubeClient,
   layout: FilesystemLayout,
-  grant: GrantToApply | undefined,
-): Promise<void> {
-  const emergency = grant && {
-    size: formatQuantity(grant.sizeBytes),
-    minAvailable: formatQuantity(grant.minAvailableBytes),
-    expiry: new Date(grant.expiresAtMs).toISOString(),
-    epoch: grant.epoch,
-  };
-  await client.apply(
+  grant: Grant | undefined,
+): Promise<FilesystemLayout> {
+  return client.apply(
     "grant/apply-layout",
     FILESYSTEM_LAYOUTS,
     {
       apiVersion: API_VERSION,
       kind: "FilesystemLayout",
       metadata: { name: layout.metadata.name, uid: layout.metadata.uid },
-      spec: emergency === undefined ? {} : { emergency },
+      spec: grant === undefined ? {} : { emergency: writeGrant(grant) },
     },
     OPTIONS,
   );

@@ -1,13 +1,13 @@
 // Which replica may write, and under which epoch: higher than any that a record in the API server or on an agent's disk carries.
-import { EPOCH_MAX } from "../../api/schema.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { createLeaderElection, type LeaderElection } from "../../kube/election/lease.ts";
-import type { Logger } from "../../process/log.ts";
+import { EPOCH_MAX } from "../../contracts/schema/schema.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { createLeaderElection, type LeaderElection } from "../../platform/kube/election/lease.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import type { PolicyEngineConfig } from "../config.ts";
 import type { Caches } from "../gather/caches.ts";
 
 export interface Leadership extends Pick<LeaderElection, "start" | "stop" | "isLeader" | "epoch"> {
-  /** An agent has told the highest epoch on its node's disk. */
+  /** An agent has reported the highest epoch on its node's disk. */
   agentKnows(epoch: number): void;
 }
 
@@ -18,7 +18,7 @@ export function createLeadership(
   log: Logger,
   onLeading: () => void,
 ): Leadership {
-  let toldByAgents = 0;
+  let reportedByAgents = 0;
   let stopped = false;
   let succession: Promise<void> | undefined;
   const elect = (): LeaderElection =>
@@ -29,7 +29,7 @@ export function createLeadership(
       identity: config.identity,
       highestKnownEpoch: async () => {
         await caches.synced;
-        return Math.max(highestWritten(caches), [...epochsTold(caches)].reduce(higherEpoch, toldByAgents));
+        return Math.max(highestWritten(caches), [...epochsReported(caches)].reduce(higherEpoch, reportedByAgents));
       },
       onAcquired: onLeading,
       onLost: (reason) => log.warn({ reason }, "this replica only watches now"),
@@ -52,10 +52,10 @@ export function createLeadership(
     isLeader: () => election.isLeader(),
     epoch: () => election.epoch(),
     agentKnows: (epoch) => {
-      toldByAgents = higherEpoch(toldByAgents, epoch);
+      reportedByAgents = higherEpoch(reportedByAgents, epoch);
       const own = election.epoch();
-      if (stopped || succession !== undefined || own === undefined || own >= toldByAgents) return;
-      log.warn({ own, known: toldByAgents }, "agents know a higher epoch: leading anew under one above it");
+      if (stopped || succession !== undefined || own === undefined || own >= reportedByAgents) return;
+      log.warn({ own, known: reportedByAgents }, "agents know a higher epoch: leading under one above it");
       succession = takeHigherEpoch();
     },
   };
@@ -64,7 +64,7 @@ export function createLeadership(
 /** Half of all numbers: an agent that lies leaves room for more leaders than there will ever be. */
 const BELIEVED_MAX = Math.floor(EPOCH_MAX / 2);
 
-/** What an agent has told, or what has been carried on from there. */
+/** What an agent has reported, or what has been carried on from there. */
 function higherEpoch(known: number, told: number): number {
   return told > known && told <= BELIEVED_MAX ? told : known;
 }
@@ -76,7 +76,7 @@ function highestWritten({ filesystems, layouts }: Caches): number {
   return [...targets, ...grants].reduce((known, epoch) => (epoch > known && epoch < EPOCH_MAX ? epoch : known), 0);
 }
 
-function* epochsTold({ layouts }: Caches): Generator<number> {
+function* epochsReported({ layouts }: Caches): Generator<number> {
   for (const { spec, status } of layouts.store.list()) {
     yield spec.target?.epoch ?? 0;
     yield status?.epoch ?? 0;

@@ -1,36 +1,40 @@
-// The writes that carry out what was decided: the Filesystem's target and trims, what people are told, and an emergency's grant. They are begun
-// here; the engine waits for them.
-import { decisionTime, STEP_AHEAD_MS } from "../../api/decision-time.ts";
-import type { Filesystem } from "../../api/filesystem.ts";
-import type { TrimRequest } from "../../api/trim.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import { KubeError } from "../../kube/kube-error.ts";
-import type { Logger } from "../../process/log.ts";
-import { grantLimit } from "../decide/emergency-grant.ts";
+// The writes that carry out a decision: the Filesystem's target and trims, the report to people, and an emergency's grant. They start here;
+// the engine waits for them.
+import { decisionTime, STEP_AHEAD_MS } from "../../contracts/formulas/decision-order.ts";
+import type { Filesystem } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import type { TrimRequest } from "../../contracts/kinds/trim.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { OwnWrites } from "../../platform/kube/client/writes.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import { KubeError } from "../../platform/kube/kube-error.ts";
+import type { Logger } from "../../platform/process/log.ts";
+import { grantLimit } from "../decide/decide-precautions.ts";
 import { type ChangePlan, mostBytes, type Plan, sameConclusion } from "../decide/plan.ts";
-import type { Decided } from "../engine/decide-batch.ts";
-import type { RateLimit } from "../engine/rate-limit.ts";
+import type { Decided, DecidingWorld } from "../engine/decide-batch.ts";
+import type { RateLimit } from "../engine/own-limits.ts";
 import type { PlannedShrink } from "../facts/facts.ts";
-import type { Gathered, World } from "../gather/gather-facts.ts";
-import { targetToStay } from "../gather/policy-shrink.ts";
-import type { VolumeState } from "../gather/volume-registry.ts";
+import type { Gathered } from "../gather/gather-facts.ts";
+import { type Changes, FLAPS_REMEMBERED_MS, noteChanges } from "../gather/operation-times.ts";
+import { inPlaceOfDeposed, targetToStay } from "../gather/policy-shrink.ts";
+import type { ReportedPlan, VolumeState } from "../gather/volume-registry.ts";
 import type { EngineMetrics } from "../metrics.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
-import { reportPlan } from "../report/report-plan.ts";
+import { recordPlan, reportPlan } from "../report/report-plan.ts";
 import { applyGrant, applyTarget, applyTrim } from "./apply-plan.ts";
-import { inPlaceOfDeposed } from "./in-place-of-deposed.ts";
 import { newGrant } from "./precautions.ts";
 
 export interface PlanWriting {
   readonly client: KubeClient;
   readonly events: EventRecorder;
-  readonly world: World;
+  readonly world: DecidingWorld;
   readonly metrics: EngineMetrics;
   /** Changes to the whole cluster a second; a plan over it waits for the next evaluation. */
   readonly clusterRate: RateLimit;
   /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
   readonly epoch: () => number | undefined;
+  /** A grant is not written again because the cache does not show it yet. */
+  readonly ownGrants: OwnWrites<FilesystemLayout>;
   readonly log: Logger;
 }
 
@@ -38,6 +42,9 @@ export interface PlanWriting {
 const REPORT_INTERVAL_MS = 1000;
 /** That a change is under way its own report says; most are over by then. */
 const UNDER_WAY_INTERVAL_MS = 3000;
+
+/** Of one volume: so many are worth a write by themselves. */
+const UNREPORTED_EXTENDS = 4;
 
 /** A stop is asked for again where it is not seen after this long. */
 const STOP_AGAIN_MS = 5000;
@@ -65,15 +72,15 @@ function writesOfPlan(
     return writing.clusterRate.take(monotonicMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
   }
   const reported = reportedOn(state, gathered);
-  if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
+  if (reported !== undefined && saysAll(reported, plan, state)) return undefined;
   clearTimeout(state.reportTimer);
-  const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - monotonicMs;
+  const waitMs = reported === undefined ? 0 : reportedAgainMs(reported, plan, state) - monotonicMs;
   if (waitMs <= 0) return report(writing, state, gathered, plan, epoch);
   state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
 }
 
-/** The present size takes the place of a shrink that nobody wants any more, and of a target that was refused. */
+/** The present size takes the place of a shrink that is no longer wanted, and of a target that was refused. */
 function replaceTarget(
   { client, log }: PlanWriting,
   { state, gathered, policy, plan }: Decided,
@@ -88,20 +95,34 @@ function replaceTarget(
   if (target === undefined) return planned;
   if (stops) state.stopAskedAtMs = monotonicMs;
   const { namespace, name } = gathered.filesystem.metadata;
-  const why = stops ? "a shrink that is not wanted any more" : "a deposed leader's target";
+  const why = stops ? "a shrink that is no longer wanted" : "a deposed leader's target";
   log.info({ namespace, name, epoch }, `the present size is put in the place of ${why}`);
   return (planned ?? Promise.resolve()).then(async () => {
     await applyTarget(client, gathered.filesystem, target, wantedTrim(policy));
   });
 }
 
-/** Undefined where a Filesystem was deleted and made again: it says nothing yet. */
+/** Undefined where a Filesystem was deleted and recreated: it says nothing yet. */
 function reportedOn({ reported }: VolumeState, { filesystem }: Gathered): VolumeState["reported"] {
   return reported?.filesystemUID === filesystem.metadata.uid ? reported : undefined;
 }
 
-function reportIntervalMs(reported: Plan, { reason }: Plan): number {
-  return reported.kind !== "hold" && reason === "OperationInProgress" ? UNDER_WAY_INTERVAL_MS : REPORT_INTERVAL_MS;
+/**
+ * An extend says why in its target. When it is over, and what holds is what held before, its time alone is new: a layout has that of the last
+ * one, and of those before it a new leader may miss as many as are not worth a write.
+ */
+function saysAll({ plan: before, atMs: reportedMs }: ReportedPlan, plan: Plan, changes: Changes): boolean {
+  const unreported = changes.extends.filter(({ atMs }) => atMs > reportedMs).length;
+  const isFlapSaid = !changes.flaps.some(({ atMs }) => atMs > reportedMs);
+  return sameConclusion(before, plan) && unreported < UNREPORTED_EXTENDS && isFlapSaid;
+}
+
+/** When a status that says something else may be written. */
+function reportedAgainMs({ plan: before, atMs }: ReportedPlan, { reason }: Plan, { pending }: VolumeState): number {
+  const usualMs = atMs + REPORT_INTERVAL_MS;
+  if (reason !== "OperationInProgress") return usualMs;
+  const sinceMs = before.kind === "hold" ? (pending?.writtenAtMs ?? Number.NEGATIVE_INFINITY) : atMs;
+  return Math.max(usualMs, sinceMs + UNDER_WAY_INTERVAL_MS);
 }
 
 /** After what is planned, which is more urgent and may carry the trims already. */
@@ -124,16 +145,19 @@ function wantedTrim(policy: CompiledPolicy | undefined): TrimRequest | undefined
 
 /** The write of the grant, begun; undefined: what stands serves. From here on the promise counts, whatever the answer says. */
 export function writeOfGrant(
-  { client, world: { promises } }: PlanWriting,
-  { state: { handle }, gathered, policy, ceilings, grant }: Decided,
+  { client, ownGrants, world: { promises } }: PlanWriting,
+  { state: { handle }, gathered: cached, policy, ceilings, candidate }: Decided,
   epoch: number,
 ): Promise<void> | undefined {
+  const gathered = { ...cached, layout: ownGrants.latest(cached.layout) ?? cached.layout };
   const budgetBytes = ceilings.namespaceBytes?.value;
   const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
   const limitBytes = grantLimit(gathered.facts, policy, ceilings);
-  const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
+  const change = newGrant(gathered, candidate?.grant, { shareBytes, limitBytes }, epoch);
   if (change !== undefined) promises.granting(handle, change.to?.sizeBytes ?? 0, epoch);
-  return change && applyGrant(client, gathered.layout, change.to);
+  return (
+    change && applyGrant(client, gathered.layout, change.to).then((written) => ownGrants.wrote(cached.layout, written))
+  );
 }
 
 async function change(
@@ -162,14 +186,55 @@ async function change(
   let filesystem: Filesystem;
   try {
     const { sizeBytes, fromBytes, notAfterMs, members } = plan;
-    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs, members };
+    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs, members, why: plan };
     filesystem = await applyTarget(writing.client, gathered.filesystem, target, trim);
   } catch (error) {
     if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
     throw error;
   }
   writing.metrics.targets.inc({ plan: plan.kind });
-  await report(writing, state, { ...gathered, filesystem }, plan, epoch);
+  noteExtend(state, gathered, plan);
+  noteFlap(state, gathered, plan);
+  // Most extends are over before a reader sees them in the status. It names those that are not.
+  const written = { ...gathered, filesystem };
+  const isKnown = reportedOn(state, gathered) !== undefined;
+  if (plan.kind === "extend" && isKnown && isExplained(written)) announce(writing, filesystem, plan);
+  else await report(writing, state, written, plan, epoch);
+}
+
+/** What the next decision asks of this one. */
+function noteExtend(state: VolumeState, { facts }: Gathered, { kind, vainExtend }: ChangePlan): void {
+  if (kind !== "extend") return;
+  state.beforeExtend = facts.filesystem.reading;
+  if (vainExtend !== undefined) state.vainExtends = new Map(state.vainExtends).set(vainExtend.timerKey, vainExtend);
+}
+
+function noteFlap(state: VolumeState, { facts }: Gathered, { kind, peakBytes, flap }: ChangePlan): void {
+  if (kind === "shrink" && peakBytes !== undefined) state.peakBeforeShrinkBytes = peakBytes;
+  if (flap !== true) return;
+  const { nowMs: stampMs, monotonicMs: atMs } = facts;
+  noteChanges(state.flaps, [{ stampMs, atMs }], { nowMs: stampMs, monotonicMs: atMs }, FLAPS_REMEMBERED_MS);
+}
+
+/** Its target says why; of an ordinary claim the operator reads the status. */
+function isExplained({ filesystem: { spec }, layout }: Gathered): boolean {
+  return spec.target?.reason !== undefined && layout.spec.backend !== "claim";
+}
+
+/** What a report says without the status. */
+function announce({ events, metrics, log }: PlanWriting, filesystem: Filesystem, plan: Plan): void {
+  recordPlan(events, filesystem, plan);
+  noteDecision({ metrics, log }, filesystem, plan);
+}
+
+function noteDecision(
+  { metrics, log }: Pick<PlanWriting, "metrics" | "log">,
+  { metadata }: Filesystem,
+  plan: Plan,
+): void {
+  metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
+  const { namespace, name } = metadata;
+  log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);
 }
 
 function plannedShrink({ sizeBytes, fromBytes, notAfterMs }: ChangePlan): PlannedShrink | undefined {
@@ -183,12 +248,10 @@ async function report(
   plan: Plan,
   epoch: number,
 ): Promise<void> {
-  // A leader that was cut off meanwhile may meet what the next one has written.
+  // A leader that was cut off since may meet what the next one has written.
   const isWanted = ({ spec: { target } }: Filesystem): boolean =>
     writing.epoch() === epoch && (target === undefined || target.epoch <= epoch);
   if (!(await reportPlan(writing.client, writing.events, filesystem, plan, state, facts.nowMs, isWanted))) return;
   state.reported = { plan, atMs: facts.monotonicMs, filesystemUID: filesystem.metadata.uid };
-  writing.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
-  const { namespace, name } = filesystem.metadata;
-  writing.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);
+  noteDecision(writing, filesystem, plan);
 }

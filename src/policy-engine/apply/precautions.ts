@@ -1,10 +1,9 @@
 // What is arranged ahead of need, so that speed never waits for a decision: the emergency grant on the layout, and the guidance
 // that lets an agent sample slowly while nothing is near. Both are renewed only when they would differ.
-import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { parseQuantity } from "../../units/quantity.ts";
-import { type Emergency, isGrantInDoubt } from "../decide/emergency-grant.ts";
-import { nextExtendUsedBytes } from "../decide/next-extend.ts";
+
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { EMERGENCY_LIFE_MS, type Grant, readGrant } from "../../contracts/kinds/grant.ts";
+import { type Emergency, isGrantUncertain, nextExtendUsedBytes } from "../decide/decide-precautions.ts";
 import type { Facts } from "../facts/facts.ts";
 import type { Gathered } from "../gather/gather-facts.ts";
 import type { Guided, VolumeState } from "../gather/volume-registry.ts";
@@ -12,10 +11,9 @@ import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import type { SampleServer } from "../samples/sample-server.ts";
 import { grantWithin } from "../sizing/namespace-budget.ts";
-import { roundDownToMiB } from "../sizing/resizing.ts";
-import type { GrantToApply } from "./apply-plan.ts";
+import { roundDownToMiB } from "../sizing/sizes.ts";
 
-/** Guidance is worked out anew after this long even if size and policy are the same: rules may look at growth and windows. */
+/** Guidance is renewed after this long even if size and policy are the same: rules may read growth and windows. */
 const GUIDANCE_INTERVAL_MS = 5000;
 /** A grant is renewed when less than this is left of its life … */
 const GRANT_RENEWAL_MS = 12 * 3_600_000;
@@ -24,7 +22,7 @@ const GRANT_EXCESS_MS = 60_000;
 /** A grant whose sizes moved by less than this still serves. */
 const GRANT_SLACK_RATIO = 0.1;
 
-/** What the agent is to look out for from now on; undefined: what it was told serves. Asks the rules at many sizes. */
+/** What the agent is to watch from now on; undefined: its present guidance serves. Asks the rules at many sizes. */
 export function newGuidance(
   { guided }: Pick<VolumeState, "guided">,
   facts: Facts,
@@ -34,8 +32,10 @@ export function newGuidance(
   const { monotonicMs } = facts;
   const { sizeBytes } = facts.filesystem;
   const isOld = guided === undefined || monotonicMs - guided.atMs >= GUIDANCE_INTERVAL_MS;
-  if (!isOld && guided.policy === policy && guided.sizeBytes === sizeBytes) return undefined;
-  const usedBytes = policy === undefined ? 0 : nextExtendUsedBytes(facts, policy, ceilings);
+  const isOfThese = guided !== undefined && guided.policy === policy && guided.sizeBytes === sizeBytes;
+  if (!isOld && isOfThese) return undefined;
+  const knownBytes = isOfThese ? guided.usedBytes : undefined;
+  const usedBytes = policy === undefined ? 0 : nextExtendUsedBytes(facts, policy, ceilings, knownBytes);
   return usedBytes === undefined ? undefined : { usedBytes, policy, sizeBytes, atMs: monotonicMs };
 }
 
@@ -54,7 +54,7 @@ export function sendGuidance(
 }
 
 export interface GrantBounds {
-  /** How large the namespace's budget lets it be: asked for when every volume of the batch has said what it wishes. */
+  /** How large the namespace's budget lets it be: asked for when every volume of the batch has said what it asks for. */
   readonly shareBytes: number;
   /** Of the policy and its ceilings, whatever is measured; 0: none. */
   readonly limitBytes: number;
@@ -68,55 +68,43 @@ export function newGrant(
   epoch: number,
 ): GrantChange | undefined {
   const standing = standingGrant(layout);
-  if (isGrantInDoubt(facts)) {
+  if (isGrantUncertain(facts)) {
     const mostBytes = facts.filesystem.mounted ? limitBytes : Math.min(limitBytes, shareBytes);
     return lowered(standing, facts, mostBytes, epoch);
   }
   const wanted = grantWithin(granted, facts, shareBytes);
-  const to: GrantToApply | undefined = wanted && {
+  const to: Grant | undefined = wanted && {
     sizeBytes: wanted.sizeBytes,
     minAvailableBytes: Math.ceil(wanted.minAvailableBytes),
-    expiresAtMs: facts.nowMs + wanted.expiresInMs,
+    expiryMs: facts.nowMs + wanted.expiresInMs,
     epoch,
   };
   return serves(standing, to, facts.nowMs) ? undefined : { to };
 }
 
 export interface GrantChange {
-  readonly to: GrantToApply | undefined;
+  readonly to: Grant | undefined;
 }
 
-// What stands goes on standing while nothing new can be told: that is what a grant is for. But never above what somebody has
-// written down meanwhile; and where nobody writes, nobody needs it either, and others may.
-function lowered(
-  standing: GrantToApply | undefined,
-  facts: Facts,
-  mostBytes: number,
-  epoch: number,
-): GrantChange | undefined {
+// A standing grant stays while the facts are unknown: that is its purpose. But it never exceeds a limit that was written down since; and a
+// filesystem without a writer does not need it, while others may.
+function lowered(standing: Grant | undefined, facts: Facts, mostBytes: number, epoch: number): GrantChange | undefined {
   if (standing === undefined || standing.sizeBytes <= mostBytes) return undefined;
   const sizeBytes = roundDownToMiB(mostBytes);
   return { to: sizeBytes > facts.filesystem.sizeBytes ? { ...standing, sizeBytes, epoch } : undefined };
 }
 
 // What the layout says, not what this process remembers: another leader may have written it.
-function standingGrant({ spec: { emergency } }: FilesystemLayout): GrantToApply | undefined {
-  return (
-    emergency && {
-      sizeBytes: parseQuantity(emergency.size),
-      minAvailableBytes: parseQuantity(emergency.minAvailable),
-      expiresAtMs: Date.parse(emergency.expiry),
-      epoch: emergency.epoch,
-    }
-  );
+function standingGrant({ spec: { emergency } }: FilesystemLayout): Grant | undefined {
+  return emergency && readGrant(emergency);
 }
 
-function serves(standing: GrantToApply | undefined, wanted: GrantToApply | undefined, nowMs: number): boolean {
+function serves(standing: Grant | undefined, wanted: Grant | undefined, nowMs: number): boolean {
   if (standing === undefined || wanted === undefined) return standing === wanted;
   return (
     standing.epoch === wanted.epoch &&
-    standing.expiresAtMs - nowMs > GRANT_RENEWAL_MS &&
-    standing.expiresAtMs - nowMs < EMERGENCY_LIFE_MS + GRANT_EXCESS_MS &&
+    standing.expiryMs - nowMs > GRANT_RENEWAL_MS &&
+    standing.expiryMs - nowMs < EMERGENCY_LIFE_MS + GRANT_EXCESS_MS &&
     // A grant over what is allowed now is taken back at once.
     standing.sizeBytes >= wanted.sizeBytes * (1 - GRANT_SLACK_RATIO) &&
     standing.sizeBytes <= wanted.sizeBytes &&

@@ -1,9 +1,8 @@
 // What is known while one expression is compiled: which names it may use, and what it has used so far.
-
 import type { PolicyPatterns } from "./functions/patterns.ts";
+import type { GrowthRead } from "./growth-reads.ts";
 import type { ASTNode } from "./parser.ts";
-import type { Run } from "./scope.ts";
-import type { Term, Unit, Value, ValueType } from "./term.ts";
+import type { Run, Term, Unit, Value, ValueType } from "./term.ts";
 
 export interface Window {
   readonly function: "usedRatioMax" | "usedBytesMax";
@@ -13,10 +12,13 @@ export interface Window {
 /** A policy's named expression. It runs at most once per scope, and only when something reads it. */
 export interface Variable {
   readonly name: string;
+  readonly source: string;
   readonly type: ValueType;
   readonly unit: Unit | undefined;
   readonly size: number;
   readonly constant: Value | undefined;
+  /** Where its value comes from growth. */
+  readonly growth: readonly GrowthRead[];
   readonly run: Run<Value>;
   readonly usage: Usage;
 }
@@ -25,6 +27,8 @@ export interface Variable {
 export interface Usage {
   readonly reads: Set<string>;
   readonly windows: Window[];
+  /** All that it reads of growth, in what is compared and elsewhere. */
+  readonly growth: GrowthRead[];
   readonly variables: Set<Variable>;
   cost: number;
   /** Calls inside one another when it runs, variables included. */
@@ -37,7 +41,16 @@ export interface Usage {
 
 /** Nothing used yet. */
 export function emptyUsage(patterns: PolicyPatterns): Usage {
-  return { reads: new Set(), windows: [], variables: new Set(), cost: 0, depth: 0, patternSize: 0, patterns };
+  return {
+    reads: new Set(),
+    windows: [],
+    growth: [],
+    variables: new Set(),
+    cost: 0,
+    depth: 0,
+    patternSize: 0,
+    patterns,
+  };
 }
 
 /** The iteration variable of a comprehension. */
@@ -56,4 +69,30 @@ export interface Compilation {
   readonly compile: (node: ASTNode) => Term;
   /** Compiles an operand that sees one more local. */
   readonly compileWith: (name: string, local: Local, node: ASTNode) => Term;
+}
+
+/** The usage with all variables that it reaches, themselves reached through variables included. */
+export function totalUsage(own: Usage): Usage {
+  const total = {
+    ...own,
+    reads: new Set(own.reads),
+    windows: [...own.windows],
+    growth: [...own.growth],
+    variables: new Set<Variable>(),
+  };
+  for (const variable of own.variables) addVariable(total, variable);
+  return total;
+}
+
+function addVariable(total: Usage, variable: Variable): void {
+  if (total.variables.has(variable)) return;
+  total.variables.add(variable);
+  total.cost += variable.usage.cost;
+  for (const fact of variable.usage.reads) total.reads.add(fact);
+  total.growth.push(...variable.usage.growth);
+  for (const window of variable.usage.windows) {
+    const isKnown = total.windows.some((one) => one.function === window.function && one.windowMs === window.windowMs);
+    if (!isKnown) total.windows.push(window);
+  }
+  for (const other of variable.usage.variables) addVariable(total, other);
 }

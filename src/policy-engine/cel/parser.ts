@@ -1,14 +1,14 @@
-// The only file that touches the CEL package: it parses, and it checks types as a second opinion beside our own compiler.
-// It never evaluates: the package's evaluator differs from the specification, and runs `matches` on backtracking RegExp.
+// The only file that touches the CEL package: it parses, and it checks types as a second opinion in addition to our own compiler. It never
+// evaluates: the package's evaluator differs from the specification, and runs `matches` on backtracking RegExp.
 import { type ASTNode, Environment, type ParseError, type TypeCheckResult } from "@marcbachmann/cel-js";
+import { CompileError, type SourceRange } from "./errors.ts";
 import { FACT_OBJECTS } from "./fact-table.ts";
 import { MAX_DEPTH, MAX_EXPRESSION_CHARS, MAX_LITERAL_ITEMS } from "./limits.ts";
-import { Refusal, type SourceRange } from "./problem.ts";
 import type { ValueType } from "./term.ts";
 
 export type { ASTNode };
 
-/** A parsed expression. `check` throws Refusal unless the package, too, finds the types right and the wanted one. */
+/** A parsed expression. `check` throws CompileError unless the package, too, finds the types right and the wanted one. */
 export interface Parsed {
   readonly node: ASTNode;
   readonly check: (type: ValueType) => void;
@@ -16,7 +16,7 @@ export interface Parsed {
 
 /** Parses, never evaluates. */
 export interface Parser {
-  /** Throws Refusal. */
+  /** Throws CompileError. */
   readonly parse: (source: string) => Parsed;
 }
 
@@ -111,9 +111,9 @@ function parse(environment: Environment, source: string): Parsed {
   const whole = { start: 0, end: source.length };
   if (source.length > MAX_EXPRESSION_CHARS) {
     const message = `the expression has ${source.length} characters, over the limit of ${MAX_EXPRESSION_CHARS}`;
-    throw new Refusal(whole, message, "split it into variables");
+    throw new CompileError(whole, message, "split it into variables");
   }
-  if (source.trim() === "") throw new Refusal(whole, "the expression is empty");
+  if (source.trim() === "") throw new CompileError(whole, "the expression is empty");
   try {
     const parsed = environment.parse(source);
     return { node: parsed.ast, check: (type) => secondOpinion(parsed.check(), type, whole) };
@@ -124,15 +124,16 @@ function parse(environment: Environment, source: string): Parsed {
 
 function secondOpinion(result: TypeCheckResult, type: ValueType, whole: SourceRange): void {
   if (!result.valid) throw refusalOf(result.error, whole, "");
-  if (result.type !== packageType(type)) throw new Refusal(whole, `the checkers disagree: ${type} and ${result.type}`);
+  if (result.type !== packageType(type))
+    throw new CompileError(whole, `the checkers disagree: ${type} and ${result.type}`);
 }
 
 /** The package throws its own errors, plain Errors from its registry, and RangeErrors when it runs out of stack. */
-function refusalOf(error: unknown, whole: SourceRange, source: string): Refusal {
+function refusalOf(error: unknown, whole: SourceRange, source: string): CompileError {
   if (error instanceof RangeError) return tooDeep(whole);
   const { code, range = whole, summary } = error as Partial<ParseError>;
   if (code === "limit_exceeded" && summary?.includes("maxDepth") === true) return tooDeep(range);
-  return new Refusal(range, inPlainWords(summary ?? (error as Error).message), syntaxHint(source, range.start));
+  return new CompileError(range, inPlainWords(summary ?? (error as Error).message), syntaxHint(source, range.start));
 }
 
 function inPlainWords(message: string): string {
@@ -142,8 +143,8 @@ function inPlainWords(message: string): string {
 }
 
 /** The refusal of an expression nested over MAX_DEPTH. */
-export function tooDeep(range: SourceRange): Refusal {
-  return new Refusal(range, `the expression is nested more than ${MAX_DEPTH} deep`, "split it into variables");
+export function tooDeep(range: SourceRange): CompileError {
+  return new CompileError(range, `the expression is nested more than ${MAX_DEPTH} deep`, "split it into variables");
 }
 
 const SYNTAX_HINTS: readonly (readonly [RegExp, string])[] = [

@@ -1,13 +1,64 @@
-// A typed piece of a compiled expression: the type that the checker derived, what it costs, and the closure that runs it.
-import { EvaluationFailure } from "./failure.ts";
+// A typed piece of a compiled expression (the type that the checker derived, what it costs, and the closure that runs it), and the scope
+// that it runs on.
+import { CompileError, EvaluationFailure, type SourceRange } from "./errors.ts";
 import type { Int } from "./functions/int.ts";
-import { Refusal, type SourceRange } from "./problem.ts";
-import type { Run, Scope } from "./scope.ts";
+import type { GrowthRead } from "./growth-reads.ts";
+
+// What one evaluation sees: the facts about one volume at one instant. A scope is immutable and belongs to one evaluation
+// round: variables are memoised by its identity, so new facts need a new scope object (getters on its members are fine).
+
+/** History that a window lacks; the reason is for people. */
+export interface MissingHistory {
+  missing: string;
+}
+
+/** A number that was not measured is undefined, never 0: an expression that reads it fails instead of guessing. */
+type Measured = number | undefined;
+
+export interface VolumeScope {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly storageClassName: string;
+  readonly backend: string;
+  readonly fsType: string;
+  readonly nominalBytes: Measured;
+  readonly capacityBytes: Measured;
+  readonly usedBytes: Measured;
+  readonly availableBytes: Measured;
+  readonly usedRatio: Measured;
+  /** 0 means unlimited, as on btrfs; then inodesUsedRatio is 0. */
+  readonly inodesTotal: Measured;
+  readonly inodesUsed: Measured;
+  readonly inodesUsedRatio: Measured;
+  readonly ageSeconds: Measured;
+}
+
+export interface NodeScope {
+  /** Empty while the volume is on no node. */
+  readonly name: string;
+  readonly freeBytes: Measured;
+  readonly ioUtilizationRatio: Measured;
+}
+
+export interface Scope {
+  readonly volume: VolumeScope;
+  readonly node: NodeScope;
+  readonly nowMs: number;
+  /** The most bytes used at any time in the last windowMs. */
+  readonly usedBytesMax: (windowMs: number) => number | MissingHistory;
+  /** The trend of the last windowMs, bytes a second; negative while files are deleted. */
+  readonly growthBytesPerSecond: (windowMs: number) => number | MissingHistory;
+}
+
+/** One compiled step: its value on a scope. Throws EvaluationFailure. */
+export type Run<T> = (scope: Scope) => T;
 
 export type ScalarType = "bool" | "string" | "int" | "double" | "duration" | "timestamp";
-export type ListType = `list<${ScalarType}>`;
+type ListType = `list<${ScalarType}>`;
 /** Maps have string keys. */
-export type MapType = `map<${ScalarType}>`;
+type MapType = `map<${ScalarType}>`;
 export type ValueType = ScalarType | ListType | MapType;
 
 /** What a number counts. It travels along so that nonsense such as a ratio compared with bytes is found. */
@@ -26,17 +77,20 @@ export interface Term {
   readonly size: number;
   /** The value, when it is the same for all facts. */
   readonly constant: Value | undefined;
+  /** Where its value comes from growth; of a comparison nowhere, since it says itself how far it looks ahead. */
+  readonly growth: readonly GrowthRead[];
   readonly run: Run<Value>;
 }
 
-export interface TermParts {
+interface TermParts {
   range: SourceRange;
   type: ValueType;
   operands: readonly Term[];
   run: Run<Value>;
   unit?: Unit | undefined;
   size?: number;
-  /** Steps beside those of the operands; 1 when absent. */
+  growth?: readonly GrowthRead[];
+  /** Steps in addition to those of the operands; 1 when absent. */
   cost?: number;
 }
 
@@ -48,21 +102,31 @@ export function term(parts: TermParts): Term {
   const { range, type, operands, run, unit, size = 0 } = parts;
   const cost = operands.reduce((sum, operand) => sum + operand.cost, parts.cost ?? 1);
   const isConstant = operands.length > 0 && operands.every((operand) => operand.constant !== undefined);
-  if (!isConstant) return { range, type, unit, cost, size, constant: undefined, run };
+  if (!isConstant) return { range, type, unit, cost, size, constant: undefined, growth: growthOf(parts), run };
   return constantTerm(range, type, foldConstant(range, run), unit, size);
+}
+
+/** Shared by all that read none. */
+const NO_GROWTH: readonly GrowthRead[] = [];
+
+function growthOf({ growth, type, operands }: TermParts): readonly GrowthRead[] {
+  if (growth !== undefined) return growth;
+  if (type !== "int" && type !== "double") return NO_GROWTH;
+  const read = operands.filter((operand) => operand.growth.length > 0);
+  return read.length === 0 ? NO_GROWTH : read.flatMap((operand) => operand.growth);
 }
 
 function foldConstant(range: SourceRange, run: Run<Value>): Value {
   try {
     return run(NO_SCOPE);
   } catch (error) {
-    if (error instanceof EvaluationFailure) throw new Refusal(range, error.message);
+    if (error instanceof EvaluationFailure) throw new CompileError(range, error.message);
     throw error;
   }
 }
 
 export function constantTerm(range: SourceRange, type: ValueType, constant: Value, unit?: Unit, size = 0): Term {
-  return { range, type, unit, cost: 1, size, constant, run: () => constant };
+  return { range, type, unit, cost: 1, size, constant, growth: NO_GROWTH, run: () => constant };
 }
 
 /** The closure of a term whose type is known: int terms run to Int, double ones to number, and so on. */

@@ -1,12 +1,15 @@
-// Whether a filesystem's members are merged into fewer, since a pod lacks the attach slots that they take. Data moves as in a shrink, so
-// the policy's word on shrinks is asked: its mode, cooldown, counts and windows. Its size is the same before and after; meanwhile it is
-// larger by what leaves, which every bound has to allow.
-import { chunkRoomBytes } from "../../api/chunk-room.ts";
-import { formatBytes } from "../../units/quantity.ts";
-import type { ConsolidationFacts } from "../facts/facts.ts";
-import { describeLowerBound, lowerBound, upperBound } from "../sizing/bounds.ts";
-import { reserveBytes } from "../sizing/headroom.ts";
+// Whether a filesystem's members are merged into fewer, for a pod that lacks the attach slots that they take. Data moves as in a shrink, so
+// the policy's rules for shrinks hold: mode, cooldown, counts and windows. The size is the same before and after. In between it is larger
+// by what leaves, which every bound has to allow.
+
+import { chunkRoomBytes } from "../../contracts/formulas/reserve.ts";
+import { withDetail } from "../../contracts/printable.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
+import type { ConsolidationFacts, Facts } from "../facts/facts.ts";
+import type { CompiledPolicy } from "../policies/compiled-policy.ts";
+import { describeLowerBound, lowerBound, reserveBytes, upperBound } from "../sizing/sizes.ts";
 import { admit } from "./cooldowns.ts";
+import { stabilizationMsOf } from "./flaps.ts";
 import type { Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import { holdAfterLastShrink, profileObstacle } from "./shrink.ts";
@@ -37,7 +40,7 @@ export function fewerMembersAreWanted(question: Question): Plan | undefined {
 function changeOf({ members, growthBytes, sizeBytes, because }: ConsolidationFacts): WantedChange {
   return {
     direction: "shrink",
-    reason: "SlotsWanted",
+    reason: "AttachSlotsNeeded",
     rule: undefined,
     uncappedBytes: sizeBytes,
     sizeBytes,
@@ -51,11 +54,11 @@ function changeOf({ members, growthBytes, sizeBytes, because }: ConsolidationFac
 
 function holdForObstacle(question: Question, { because, obstacle }: ConsolidationFacts): Plan | undefined {
   const profile = profileObstacle(question.facts.filesystem.reading?.dataProfiles);
-  if (profile !== undefined) return question.hold(profile.reason, `${because}, but ${profile.text}`);
+  if (profile !== undefined) return question.hold(profile.reason, withDetail(profile.text, because));
   // The removal would be refused, after what has to come first was made for it.
   const { immovable } = question.facts.filesystem;
-  if (immovable !== undefined) return question.hold("ShrinkFloorReached", `${because}, but ${immovable}`);
-  return obstacle === undefined ? undefined : question.hold("NoSlotFree", `${because}, but ${obstacle}`);
+  if (immovable !== undefined) return question.hold("ShrinkFloorReached", withDetail(immovable, because));
+  return obstacle === undefined ? undefined : question.hold("NoSlotFree", withDetail(obstacle, because));
 }
 
 // One that was not finished gives back what it took, but nothing that people have asked for since.
@@ -71,15 +74,27 @@ function holdForRoom(question: Question, { sizeBytes, growthBytes, because }: Co
   if (reading === undefined || policy === undefined)
     return question.hold("NotMounted", `${because}; nothing measures it`);
   const reserve = reserveBytes(policy.limits, reading.capacityBytes, facts.filesystem);
-  // By the size that it has while they leave, as the node asks (src/agent/storage/span/removal-decision.ts).
+  // By the size that it has while they leave, as the node asks (src/agent/storage/span/decide-removal.ts).
   const roomBytes = Math.ceil(reserve + chunkRoomBytes(sizeBytes, facts.filesystem.sizeBytes + growthBytes));
-  const leftBytes = sizeBytes - reading.usedBytes;
+  const usedBytes = Math.max(reading.usedBytes, peakToKeep(policy, facts, sizeBytes));
+  const leftBytes = sizeBytes - usedBytes;
   if (leftBytes >= roomBytes) return undefined;
   return question.hold(
     "ShrinkFloorReached",
-    `${because}, but ${formatBytes(reading.usedBytes)} of ${formatBytes(sizeBytes)} are used: moving members safely needs ` +
-      `${formatBytes(roomBytes)} left`,
+    withDetail(
+      `${formatBytes(usedBytes)} of ${formatBytes(sizeBytes)} are used, and moving members safely needs ${formatBytes(roomBytes)} left`,
+      because,
+    ),
   );
+}
+
+/** One that was not finished makes the filesystem smaller, as any shrink does: the peak of the stabilization counts, where it is known. */
+function peakToKeep(policy: CompiledPolicy, facts: Facts, sizeBytes: number): number {
+  const { filesystem, monotonicMs } = facts;
+  const stabilizationMs = stabilizationMsOf(facts, policy);
+  if (sizeBytes >= filesystem.sizeBytes || stabilizationMs === 0) return 0;
+  const peak = filesystem.history.maxUsedBytes(stabilizationMs, monotonicMs);
+  return typeof peak === "number" ? peak : 0;
 }
 
 function holdForBound(question: Question, { growthBytes, because }: ConsolidationFacts): Plan | undefined {
@@ -88,6 +103,6 @@ function holdForBound(question: Question, { growthBytes, because }: Consolidatio
   if (growthBytes === 0 || meanwhileBytes <= upper.bytes) return undefined;
   return question.hold(
     upper.reason,
-    `${because}; meanwhile it would have ${formatBytes(meanwhileBytes)}, more than ${upper.text}`,
+    `${because}; during the change it would have ${formatBytes(meanwhileBytes)}, more than ${upper.text}`,
   );
 }

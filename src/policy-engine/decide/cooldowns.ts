@@ -1,8 +1,8 @@
 // Whether a wanted change may be made now: the direction's mode, then its cooldown, counts and windows. What is urgent waits for
 // the mode, and after it came to nothing twice; a raised request waits after a failure.
-import type { Mode } from "../../api/volume-policy.ts";
-import { formatDuration } from "../../units/duration.ts";
-import { formatBytes } from "../../units/quantity.ts";
+import type { Mode } from "../../contracts/kinds/volume-policy.ts";
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import type { FilesystemFacts, RecentChanges } from "../facts/facts.ts";
 import { freedom } from "../policies/ceilings.ts";
 import type { Pace } from "../policies/compiled-policy.ts";
@@ -12,7 +12,7 @@ import type { Question, WantedChange } from "./question.ts";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** The engine's own limit, beyond any policy. */
-export const MAX_CHANGES_PER_HOUR = 60;
+const MAX_CHANGES_PER_HOUR = 60;
 /** After a failed operation, so that a full host is not asked with every sample; twice as long after each further one … */
 const FAILURE_BACKOFF_MS = 10_000;
 /** … up to this. */
@@ -34,9 +34,7 @@ function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undef
   const { mode, by } = effectiveMode(question, wanted.direction);
   if (mode === "Enforce") return undefined;
   const details = detailsOf(wanted, { preview: preview(question, wanted) });
-  if (mode === "Approve")
-    return question.hold("ApprovalRequired", `${wanted.because}; a change needs an approval${by}`, details);
-  return question.hold("Recommended", `${wanted.because}; the mode is Recommend${by}: nothing is changed`, details);
+  return question.hold("RecommendOnly", `${wanted.because}; the mode is Recommend${by}: nothing is changed`, details);
 }
 
 /** The policy's mode, or the ceiling's where that is stricter; `by` names that one. */
@@ -79,7 +77,7 @@ function holdAfterFailure(question: Question, wanted: WantedChange): HoldPlan | 
   return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
 }
 
-/** How long the next shrink waits after one that failed, or found somebody else at work: it moves data, and nobody waits for it. */
+/** How long the next shrink waits after one that failed, or found another process at work: it moves data, and is never urgent. */
 export function shrinkBackOffMs({ shrinksInVain = 0 }: FilesystemFacts): number {
   return doubled(Math.max(0, shrinksInVain - 1), SHRINK_BACKOFF_MAX_MS);
 }

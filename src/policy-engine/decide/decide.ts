@@ -1,19 +1,20 @@
 // What should become of one volume: the product in one list. Pure and total: it reads nothing but its arguments, never throws on
 // them, and every answer, "leave it" included, has a public reason.
-import { formatDuration } from "../../units/duration.ts";
+import { withDetail } from "../../contracts/printable.ts";
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import type { HoldReason } from "../../contracts/reasons.ts";
 import { claimKey, type Facts } from "../facts/facts.ts";
-import { differenceOfClocks, doubtFigures, doubtReading, doubtRecords } from "../facts/measurements.ts";
+import { differenceOfClocks, unreliableFigures, unreliableReading, unreliableRecords } from "../facts/measurements.ts";
 import { predictSize } from "../facts/prediction.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
-import { forbiddenClass } from "../sizing/bounds.ts";
-import { holdForFailure } from "../sizing/resizing.ts";
+import { forbiddenClass, holdForFailure } from "../sizing/sizes.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
+import { effectiveMode } from "./cooldowns.ts";
 import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
-import type { Plan } from "./plan.ts";
+import type { HoldPlan, Plan } from "./plan.ts";
 import { Question } from "./question.ts";
 import { shrinkAsMeasured } from "./shrink.ts";
-import { stopUnwantedShrink } from "./stop-shrink.ts";
 
 /** A check answers with a plan, or leaves the answer to the next one. */
 type Check = (question: Question) => Plan | undefined;
@@ -33,12 +34,12 @@ const CHECKS: readonly Check[] = [
   anotherAutoscalerActs,
   policyIsSuspended,
   classIsForbidden,
-  readingIsInDoubt,
+  readingIsUnreliable,
   largerIsWanted, // any Extend beats every Shrink
   stopUnwantedShrink,
   policyIsInvalid,
-  ruleCannotBeTold,
-  metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
+  ruleEvaluationFailed,
+  metricsAreStale, // from here on only shrinks remain, and where facts are uncertain nothing shrinks
   clocksDiffer,
   consolidationRuns,
   replacementRuns,
@@ -62,7 +63,7 @@ function claimIsDeleting(question: Question): Plan | undefined {
 }
 
 function recordsAreImpossible(question: Question): Plan | undefined {
-  const doubt = doubtRecords(question.facts);
+  const doubt = unreliableRecords(question.facts);
   return doubt && question.hold(doubt.reason, doubt.message);
 }
 
@@ -77,13 +78,14 @@ function resizeIsInfeasible(question: Question): Plan | undefined {
       );
 }
 
-// Its node begins nothing, whatever is asked for, and what runs fails. Only a shrink that is not wanted any more is called off.
+// Its node starts nothing, whatever is asked for, and what runs fails. Only a shrink that is no longer wanted is called off.
 function filesystemIsReadOnly(question: Question): Plan | undefined {
   const { readOnly } = question.facts.filesystem;
   return readOnly === undefined ? undefined : (stopUnwantedShrink(question) ?? question.hold("ReadOnly", readOnly));
 }
 
-// Two things are still decided: a writer that would run out of space even with the shrink rolled back, and a shrink that nobody wants.
+// Two things are still decided: a writer that would run out of space even with the shrink rolled back, and a shrink that is no longer
+// wanted.
 function operationRuns(question: Question): Plan | undefined {
   const { operationInProgress: running } = question.facts.filesystem;
   if (running === undefined) return undefined;
@@ -96,9 +98,9 @@ function operationRuns(question: Question): Plan | undefined {
 }
 
 function extendBeyondShrink({ facts, policy, ceilings }: Question): Plan | undefined {
-  const { monotonicMs, filesystem } = facts;
-  if (policy === undefined || policy.suspended || filesystem.reading === undefined) return undefined;
-  if (doubtFigures(monotonicMs, filesystem, filesystem.reading) !== undefined) return undefined;
+  const { reading } = facts.filesystem;
+  if (policy === undefined || policy.suspended || reading === undefined) return undefined;
+  if (unreliableFigures(facts.monotonicMs, reading) !== undefined) return undefined;
   const question = new Question(rolledBack(facts), policy, ceilings);
   const plan = classIsForbidden(question) ?? extendForMinAvailable(question);
   return plan?.kind === "extend" ? plan : undefined;
@@ -116,7 +118,7 @@ function requestIsRaised(question: Question): Plan | undefined {
   return extendAsRequested(question);
 }
 
-// What a pod writes to a device of its own nobody else understands.
+// Only the pod understands what it writes to a device of its own.
 function nothingFills(question: Question): Plan | undefined {
   if (question.facts.claim.volumeMode !== "Block") return undefined;
   return question.hold(
@@ -139,13 +141,13 @@ function noPolicy(question: Question): Plan {
   return question.hold("NoPolicy", "no policy selects the claim: its size stays");
 }
 
-// Whoever decides a claim that is not ours has to say that we may touch it.
+// A policy that decides a claim of another driver has to opt it in.
 function claimIsNotOptedIn(question: Question): Plan | undefined {
   const { facts, policy } = question;
   if (facts.claim.backend !== "claim" || policy?.claimBackend === "Enabled") return undefined;
   return question.hold(
     "ClaimBackendDisabled",
-    `another driver provides the claim, and policy ${policy?.key} does not opt such claims in: set spec.claimBackend to Enabled`,
+    `set spec.claimBackend of policy ${policy?.key} to Enabled: another driver provides the claim`,
   );
 }
 
@@ -172,22 +174,27 @@ function classIsForbidden(question: Question): Plan | undefined {
 }
 
 // What people have written down needs no measurement.
-function readingIsInDoubt(question: Question): Plan | undefined {
-  const doubt = doubtReading(question.facts);
+function readingIsUnreliable(question: Question): Plan | undefined {
+  const doubt = unreliableReading(question.facts);
   return doubt && (extendAsDeclared(question) ?? question.hold(doubt.reason, doubt.message));
 }
 
+// Where one that is wanted has to wait, a shrink that is no longer wanted is called off all the same.
 function largerIsWanted(question: Question): Plan | undefined {
-  return extendAsMeasured(question);
+  const plan = extendAsMeasured(question);
+  return plan?.kind === "hold" ? (stopUnwantedShrink(question) ?? plan) : plan;
 }
 
 function policyIsInvalid(question: Question): Plan | undefined {
   const [problem] = question.policy?.problems ?? [];
   if (problem === undefined) return undefined;
-  return question.hold("PolicyInvalid", `policy ${question.policy?.key}: ${problem.field}: ${problem.message}`);
+  return question.hold(
+    "PolicyInvalid",
+    withDetail(`policy ${question.policy?.key}: ${problem.field}`, problem.message),
+  );
 }
 
-function ruleCannotBeTold(question: Question): Plan | undefined {
+function ruleEvaluationFailed(question: Question): Plan | undefined {
   const { failure } = question.round;
   return failure && holdForFailure(question, failure);
 }
@@ -212,7 +219,7 @@ function clocksDiffer(question: Question): Plan | undefined {
   return question.hold("ClockDiffers", message, { rule, uncappedBytes });
 }
 
-// A new target would let go of the member that is being made for the one that stands, and have another made.
+// A new target would release the member that is being made for the present one, and have another made.
 function replacementRuns(question: Question): Plan | undefined {
   const { replacement } = question.facts.filesystem;
   return replacement === undefined ? undefined : question.hold("OperationInProgress", replacement);
@@ -228,8 +235,36 @@ function ruleStillWaits(question: Question): Plan | undefined {
   const [rule] = [...question.heldRules("Extend"), ...question.heldRules("Shrink")];
   if (rule === undefined) return undefined;
   const nextEligibleMs = question.facts.nowMs + rule.forMs - question.heldForMs(rule);
-  return question.hold("RuleNotLongEnough", `${rule.name} holds, but not yet for ${formatDuration(rule.forMs)}`, {
+  return question.hold("RulePending", `${rule.name} holds, but not yet for ${formatDuration(rule.forMs)}`, {
     rule: rule.name,
     nextEligibleMs,
   });
+}
+
+// Whether a shrink that runs, or was decided and has not started, is still wanted. People stop one by deleting or suspending its policy, or
+// by a mode that does not enforce shrinks: it ends after its step, and what was reached stays.
+
+/** Undefined: it is still wanted, or no policy has asked for it. */
+function stopUnwantedShrink(question: Question): HoldPlan | undefined {
+  const { policyShrink, operationInProgress } = question.facts.filesystem;
+  if (policyShrink === undefined) return undefined;
+  const withdrawal = withdrawalOf(question);
+  if (withdrawal === undefined) return undefined;
+  // What runs may be the extend that takes in a larger member first.
+  const stopped =
+    operationInProgress === "Shrink"
+      ? "the shrink that runs ends after its step, and the size stays as far as it has come"
+      : "the decided shrink does not begin";
+  const message = `${withdrawal.because}: ${stopped}`;
+  // Asked once: each further word would only be another write.
+  return question.hold(withdrawal.reason, message, { stopsShrink: policyShrink === "Running" });
+}
+
+function withdrawalOf(question: Question): { readonly reason: HoldReason; readonly because: string } | undefined {
+  const { policy } = question;
+  if (policy === undefined) return { reason: "NoPolicy", because: "no policy selects the claim" };
+  if (policy.suspended) return { reason: "PolicySuspended", because: `policy ${policy.key} is suspended` };
+  const { mode, by } = effectiveMode(question, "shrink");
+  if (mode === "Recommend") return { reason: "RecommendOnly", because: `the mode of shrinks is Recommend${by}` };
+  return undefined;
 }

@@ -1,16 +1,14 @@
 // Why one volume is as it is: its facts with their ages, what each rule says, the bounds, the plan and when next. The same
 // functions that decide answer here; nothing is decided twice in two ways. Plain JSON, for people to read through the CLI.
-import { formatDuration } from "../../units/duration.ts";
-import { formatBytes } from "../../units/quantity.ts";
-import { formatPercent } from "../../units/ratio.ts";
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
+import { formatPercent } from "../../contracts/quantities/ratio.ts";
 import { claimKey, type Facts } from "../facts/facts.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule, PolicyProblem } from "../policies/compiled-policy.ts";
-import { describeLowerBound, lowerBound, upperBound } from "../sizing/bounds.ts";
-import { minAvailableBytes } from "../sizing/headroom.ts";
-import { wishedSize } from "../sizing/resizing.ts";
+import { candidateSize, describeLowerBound, lowerBound, minAvailableBytes, upperBound } from "../sizing/sizes.ts";
 import { decide } from "./decide.ts";
-import { nextExtendUsedBytes } from "./next-extend.ts";
+import { nextExtendUsedBytes } from "./decide-precautions.ts";
 import type { Plan } from "./plan.ts";
 import { Question } from "./question.ts";
 
@@ -43,13 +41,13 @@ export interface ExplainedRule {
   readonly name: string;
   readonly action: CompiledRule["action"];
   readonly when: string;
-  readonly verdict: "holds" | "does not hold" | "cannot be told";
-  /** Why it cannot be told. */
+  readonly verdict: "holds" | "does not hold" | "unknown";
+  /** Why it is unknown. */
   readonly because: string | undefined;
   readonly heldForMs: number;
   readonly forMs: number;
-  /** What it would change the size to, before any limit; undefined where that cannot be told. */
-  readonly wishedBytes: number | undefined;
+  /** What it would change the size to, before any limit; undefined where that is unknown. */
+  readonly candidateBytes: number | undefined;
 }
 
 /** Explains one volume. Never throws. */
@@ -91,6 +89,7 @@ function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): Explain
       `${counted(facts.changes.extendsAtMs, "extend")}, ${counted(facts.changes.shrinksAtMs, "shrink")}`,
     ),
     ...explainWindows(facts, policy),
+    ...explainGrowth(facts, policy),
   ];
 }
 
@@ -99,10 +98,10 @@ function counted({ length }: readonly number[], what: string): string {
 }
 
 function explainReading({ filesystem, monotonicMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
-  const { reading, growthBytesPerSecond: growth } = filesystem;
+  const { reading } = filesystem;
   if (reading === undefined) return [{ name: "reading", value: "none", ageMs: undefined }];
-  const ageMs = monotonicMs - reading.sampledAtMs;
-  const { capacityBytes, usedBytes, availableBytes, inodesTotal, inodesUsed } = reading;
+  const ageMs = monotonicMs - reading.takenMs;
+  const { capacityBytes, usedBytes, availableBytes, inodesTotal, inodesUsed, growthBytesPerSecond: growth } = reading;
   const inodes = inodesTotal === 0 ? "unlimited" : `${inodesUsed ?? "unknown"} of ${inodesTotal ?? "unknown"}`;
   const least = policy && minAvailableBytes(policy.limits, capacityBytes, growth);
   const values: [name: string, value: string][] = [
@@ -128,20 +127,28 @@ function explainWindows({ filesystem, monotonicMs }: Facts, policy: CompiledPoli
   });
 }
 
+function explainGrowth({ filesystem, monotonicMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
+  return (policy?.growthWindowsMs ?? []).map((windowMs) => {
+    const growth = filesystem.growth?.bytesPerSecond(windowMs, monotonicMs) ?? { missing: "unknown" };
+    const value = typeof growth === "number" ? `${formatBytes(Math.round(growth))}/s` : growth.missing;
+    return { name: `growth over ${formatDuration(windowMs)}`, value, ageMs: undefined };
+  });
+}
+
 function explainRule(question: Question, rule: CompiledRule): ExplainedRule {
   const result = rule.when.evaluate(question.scope);
   const { reading, history } = question.facts.filesystem;
   const isInstant = rule.windowMs === 0 || rule.action === "Extend";
   const peak = isInstant ? reading?.usedBytes : history.maxUsedBytes(rule.windowMs, question.facts.monotonicMs);
-  const wished = typeof peak === "number" ? wishedSize(question, rule, peak) : undefined;
+  const wantedSize = typeof peak === "number" ? candidateSize(question, rule, peak) : undefined;
   return {
     name: rule.name,
     action: rule.action,
     when: rule.when.source,
-    verdict: !result.ok ? "cannot be told" : result.value ? "holds" : "does not hold",
+    verdict: !result.ok ? "unknown" : result.value ? "holds" : "does not hold",
     because: result.ok ? undefined : result.message,
     heldForMs: result.ok && result.value ? question.heldForMs(rule) : 0,
     forMs: rule.forMs,
-    wishedBytes: typeof wished === "number" ? Math.ceil(wished) : undefined,
+    candidateBytes: typeof wantedSize === "number" ? Math.ceil(wantedSize) : undefined,
   };
 }

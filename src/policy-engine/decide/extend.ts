@@ -1,53 +1,67 @@
 // Whether a filesystem should be larger, and how large: a raised request, limits.min, minAvailable and the Extend rules all say
 // what they want, the largest size wins, and the bounds cap it. When it may happen is cooldowns.ts' question.
-import type { ChangeReason } from "../../api/reasons.ts";
-import { formatBytes } from "../../units/quantity.ts";
-import { formatPercent } from "../../units/ratio.ts";
+
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
+import { formatPercent } from "../../contracts/quantities/ratio.ts";
+import type { ChangeReason } from "../../contracts/reasons.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
-import type { RuleFailure } from "../rules/rule-round.ts";
-import { describeLowerBound, lowerBound, type UpperBound, upperBound } from "../sizing/bounds.ts";
-import { minAvailableBytes } from "../sizing/headroom.ts";
 import {
+  candidateSize,
+  describeLowerBound,
   holdForFailure,
+  lowerBound,
+  minAvailableBytes,
   namesSize,
   roundDownToMiB,
   roundUpToMiB,
   sizeForCapacity,
-  wishedSize,
-} from "../sizing/resizing.ts";
+  type UpperBound,
+  upperBound,
+} from "../sizing/sizes.ts";
 import { admit } from "./cooldowns.ts";
-import type { Plan } from "./plan.ts";
+import { isFlap } from "./flaps.ts";
+import { AHEAD_MS, aheadOf } from "./growth-ahead.ts";
+import type { Plan, VainExtend } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
+import type { RuleFailure } from "./rule-round.ts";
+import { isVain, stands, vainExtendBy } from "./vain-extends.ts";
 
 /** One reason to be larger. */
-interface Wish {
+interface Candidate {
   readonly reason: ChangeReason;
   readonly rule: CompiledRule | undefined;
   readonly sizeBytes: number;
   readonly because: string;
   readonly urgent: boolean;
+  readonly vainExtend?: VainExtend | undefined;
 }
 
 /** Extends to a raised request: the claim's own promise, with or without a policy. */
 export function extendAsRequested(question: Question): Plan | undefined {
-  return extendTo(question, [wishOfRequest(question)]);
+  return extendTo(question, [candidateOfRequest(question)]);
 }
 
-/** Extends to limits.min: what somebody wrote down needs no measurement. */
+/** Extends to limits.min: what a user wrote down needs no measurement. */
 export function extendAsDeclared(question: Question): Plan | undefined {
-  return extendTo(question, [wishOfMinimum(question)]);
+  return extendTo(question, [candidateOfMinimum(question)]);
 }
 
 /** What extends on good measurements. Undefined: nothing asks for it. */
 export function extendAsMeasured(question: Question): Plan | undefined {
-  const { wishes, failure } = wishesOfRules(question);
-  const plan = extendTo(question, [wishOfMinimum(question), wishOfMinAvailable(question), ...wishes]);
-  return plan ?? (failure && holdForFailure(question, failure));
+  const { candidates, failure, vain, early } = candidatesOfRules(question);
+  const plan = extendTo(question, [candidateOfMinimum(question), candidateOfMinAvailable(question), ...candidates]);
+  return (
+    plan ??
+    (failure && holdForFailure(question, failure)) ??
+    (vain && holdInVain(question, vain)) ??
+    (early && holdEarly(question, early))
+  );
 }
 
 /** Extends when minAvailable is crossed, and for nothing else: what may cancel a running shrink. */
 export function extendForMinAvailable(question: Question): Plan | undefined {
-  return extendTo(question, [wishOfMinAvailable(question)]);
+  return extendTo(question, [candidateOfMinAvailable(question)]);
 }
 
 /** The size at which twice minAvailable is available, and at least one step more than now. */
@@ -61,14 +75,14 @@ export function relievedSize(
   return Math.max(relieved, question.facts.filesystem.sizeBytes + policy.extend.minStepBytes);
 }
 
-function wishOfRequest({ facts }: Question): Wish | undefined {
+function candidateOfRequest({ facts }: Question): Candidate | undefined {
   const { raisedRequestBytes: requestBytes } = facts.claim;
   if (requestBytes === undefined || !(requestBytes > facts.filesystem.sizeBytes)) return undefined;
   const because = `the claim's request was raised to ${formatBytes(requestBytes)}`;
   return { reason: "RequestRaised", rule: undefined, sizeBytes: requestBytes, because, urgent: true };
 }
 
-function wishOfMinimum(question: Question): Wish | undefined {
+function candidateOfMinimum(question: Question): Candidate | undefined {
   const { facts, policy } = question;
   if (policy === undefined || policy.problems.length > 0) return undefined;
   const minBytes = lowerBound(question);
@@ -77,78 +91,128 @@ function wishOfMinimum(question: Question): Wish | undefined {
   return { reason: "BelowMinimum", rule: undefined, sizeBytes: minBytes, because, urgent: true };
 }
 
-function wishOfMinAvailable(question: Question): Wish | undefined {
+function candidateOfMinAvailable(question: Question): Candidate | undefined {
   const { facts, policy } = question;
-  const { reading, growthBytesPerSecond } = facts.filesystem;
+  const { reading } = facts.filesystem;
   if (reading === undefined || policy?.guardsMinAvailable !== true) return undefined;
-  const wantedBytes = minAvailableBytes(policy.limits, reading.capacityBytes, growthBytesPerSecond);
+  const wantedBytes = minAvailableBytes(policy.limits, reading.capacityBytes, reading.growthBytesPerSecond);
   if (reading.availableBytes >= wantedBytes) return undefined;
   const sizeBytes = relievedSize(question, policy, reading.usedBytes, wantedBytes);
   const because = `${formatBytes(reading.availableBytes)} are available, fewer than minAvailable (${formatBytes(wantedBytes)})`;
   return { reason: "BelowMinAvailable", rule: undefined, sizeBytes, because, urgent: true };
 }
 
-function wishesOfRules(question: Question): { wishes: Wish[]; failure: RuleFailure | undefined } {
-  const { facts, policy } = question;
-  if (facts.metricsStale && policy?.onStaleMetrics === "Hold") return NO_WISHES;
-  const rules = question.firingRules("Extend");
-  if (rules.length === 0) return NO_WISHES;
-  const wishes: Wish[] = [];
-  let failure: RuleFailure | undefined;
-  for (const rule of rules) {
-    const wished = wishedSize(question, rule, facts.filesystem.reading?.usedBytes ?? 0);
-    if (typeof wished === "number") wishes.push(wishOfRule(question, rule, wished));
-    else failure ??= wished;
-  }
-  return { wishes, failure };
+interface RuleCandidates {
+  readonly candidates: readonly Candidate[];
+  readonly failure: RuleFailure | undefined;
+  /** One that waits since its extend did not help. */
+  readonly vain: CompiledRule | undefined;
+  /** One on growth that goes too far before those on the level. */
+  readonly early: CompiledRule | undefined;
 }
 
-const NO_WISHES = { wishes: [], failure: undefined };
+function candidatesOfRules(question: Question): RuleCandidates {
+  const { facts, policy } = question;
+  if (policy === undefined || (facts.metricsStale && policy.onStaleMetrics === "Hold")) return NO_CANDIDATES;
+  const rules = question.firingRules("Extend");
+  if (rules.length === 0) return NO_CANDIDATES;
+  const candidates: Candidate[] = [];
+  let failure: RuleFailure | undefined;
+  let vain: CompiledRule | undefined;
+  let early: CompiledRule | undefined;
+  for (const rule of rules) {
+    const candidate = candidateOfFiring(question, policy, rule);
+    if (candidate === "in vain") vain ??= rule;
+    else if (candidate === "early") early ??= rule;
+    else if ("kind" in candidate) failure ??= candidate;
+    else candidates.push(candidate);
+  }
+  return { candidates, failure, vain, early };
+}
+
+const NO_CANDIDATES: RuleCandidates = { candidates: [], failure: undefined, vain: undefined, early: undefined };
+
+function candidateOfFiring(
+  question: Question,
+  policy: CompiledPolicy,
+  rule: CompiledRule,
+): Candidate | RuleFailure | "in vain" | "early" {
+  const { facts } = question;
+  const ahead = aheadOf(facts, policy, rule);
+  if (ahead?.isEarly === true) return "early";
+  const wantedSize = candidateSize(question, rule, ahead?.usedBytes ?? facts.filesystem.reading?.usedBytes ?? 0);
+  if (typeof wantedSize !== "number") return wantedSize;
+  const candidate = candidateOfRule(question, policy, rule, wantedSize);
+  if (!isVain(facts, rule, candidate.sizeBytes)) return candidate;
+  if (stands(facts, policy, rule)) return "in vain";
+  return { ...candidate, vainExtend: vainExtendBy(facts, policy, rule, candidate.sizeBytes) };
+}
+
+function holdInVain(question: Question, rule: CompiledRule): Plan {
+  return question.hold(
+    "ExtendDidNotHelp",
+    `${rule.name} still holds after its extend, and would at 8 times the size: compare what grows with the size; asked again when more is in use`,
+    { rule: rule.name },
+  );
+}
+
+function holdEarly(question: Question, rule: CompiledRule): Plan {
+  return question.hold(
+    "RulePending",
+    `${rule.name} holds by growth, but no rule on the level would within ${formatDuration(AHEAD_MS)}, or there was just an extend`,
+    { rule: rule.name },
+  );
+}
 
 // At least a step: a rule on inodes or on growth may fire while its targetUsed asks for less than there is.
-function wishOfRule({ facts, policy }: Question, rule: CompiledRule, wishedBytes: number): Wish {
+function candidateOfRule(
+  { facts }: Question,
+  policy: CompiledPolicy,
+  rule: CompiledRule,
+  candidateBytes: number,
+): Candidate {
   const { reading, sizeBytes } = facts.filesystem;
-  const atLeast = namesSize(rule) || policy === undefined ? 0 : sizeBytes + policy.extend.minStepBytes;
+  const atLeast = namesSize(rule) ? 0 : sizeBytes + policy.extend.minStepBytes;
   const because =
     reading === undefined
       ? "the rule holds"
       : `${formatPercent(reading.usedBytes / reading.capacityBytes)} of ${formatBytes(reading.capacityBytes)} is used`;
-  return { reason: "RuleFired", rule, sizeBytes: Math.max(wishedBytes, atLeast), because, urgent: false };
+  return { reason: "RuleFired", rule, sizeBytes: Math.max(candidateBytes, atLeast), because, urgent: false };
 }
 
 // The largest size wins; that one of them is urgent makes the whole change urgent, and is the reason to show.
-function extendTo(question: Question, wishes: readonly (Wish | undefined)[]): Plan | undefined {
-  const asked = wishes.filter((wish) => wish !== undefined);
+function extendTo(question: Question, candidates: readonly (Candidate | undefined)[]): Plan | undefined {
+  const asked = candidates.filter((candidate) => candidate !== undefined);
   if (asked.length === 0) return undefined;
   const largest = asked.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a));
-  const shown = asked.find((wish) => wish.urgent) ?? largest;
-  return boundedExtend(question, { ...shown, sizeBytes: largest.sizeBytes });
+  const shown = asked.find((candidate) => candidate.urgent) ?? largest;
+  return boundedExtend(question, { ...shown, sizeBytes: largest.sizeBytes, vainExtend: largest.vainExtend });
 }
 
-function boundedExtend(question: Question, wish: Wish): Plan {
+function boundedExtend(question: Question, candidate: Candidate): Plan {
   const fromBytes = question.facts.filesystem.sizeBytes;
-  const uncappedBytes = roundUpToMiB(wish.sizeBytes);
-  const details = { rule: wish.rule?.name, uncappedBytes };
+  const uncappedBytes = roundUpToMiB(candidate.sizeBytes);
+  const details = { rule: candidate.rule?.name, uncappedBytes };
   const bound = upperBound(question);
   if (roundDownToMiB(bound.bytes) <= fromBytes)
     return question.hold(
       bound.reason,
-      `${wish.because}, and the size of ${formatBytes(fromBytes)} is at ${bound.text}`,
+      `${candidate.because}, and the size of ${formatBytes(fromBytes)} is at ${bound.text}`,
       details,
     );
-  const minStepBytes = minStepOf(question, wish);
+  const minStepBytes = minStepOf(question, candidate);
   if (uncappedBytes - fromBytes < minStepBytes)
     return question.hold(
       "StepTooSmall",
-      `${wish.because}; ${stepText(fromBytes, uncappedBytes, minStepBytes)}`,
+      `${candidate.because}; ${stepText(fromBytes, uncappedBytes, minStepBytes)}`,
       details,
     );
-  return admit(question, capped(question, wish, uncappedBytes, bound));
+  return admit(question, capped(question, candidate, uncappedBytes, bound));
 }
 
 // Only a rule that names its size can ask for less than a step; what is urgent never waits for one.
-function minStepOf({ policy }: Question, wish: Wish): number {
-  return wish.urgent || policy === undefined ? 1 : policy.extend.minStepBytes;
+function minStepOf({ policy }: Question, candidate: Candidate): number {
+  return candidate.urgent || policy === undefined ? 1 : policy.extend.minStepBytes;
 }
 
 function stepText(fromBytes: number, uncappedBytes: number, minStepBytes: number): string {
@@ -157,19 +221,25 @@ function stepText(fromBytes: number, uncappedBytes: number, minStepBytes: number
   return `${asked}, ${formatBytes(uncappedBytes - fromBytes)} more than there is and less than minStep (${formatBytes(minStepBytes)})`;
 }
 
-function capped(question: Question, wish: Wish, uncappedBytes: number, bound: UpperBound): WantedChange {
+function isByUse({ reason }: Candidate): boolean {
+  return reason === "RuleFired" || reason === "BelowMinAvailable";
+}
+
+function capped(question: Question, candidate: Candidate, uncappedBytes: number, bound: UpperBound): WantedChange {
   const maxStepBytes = question.policy?.extend.maxStepBytes ?? Number.POSITIVE_INFINITY;
   const stepBytes = question.facts.filesystem.sizeBytes + maxStepBytes;
   const sizeBytes = Math.min(uncappedBytes, roundDownToMiB(bound.bytes), stepBytes);
   const byStep = stepBytes < bound.bytes ? `maxStep (${formatBytes(maxStepBytes)})` : bound.text;
   return {
     direction: "extend",
-    reason: wish.reason,
-    rule: wish.rule,
+    reason: candidate.reason,
+    rule: candidate.rule,
     uncappedBytes,
     sizeBytes,
-    because: wish.because,
+    because: candidate.because,
     cappedBy: sizeBytes < uncappedBytes ? byStep : undefined,
-    urgent: wish.urgent,
+    urgent: candidate.urgent,
+    flap: isByUse(candidate) && question.policy !== undefined && isFlap(question.facts, question.policy),
+    vainExtend: candidate.vainExtend,
   };
 }

@@ -1,6 +1,6 @@
 // What decide says about one volume: extend, shrink or hold, always with a public reason. Plain data: the condition, the event,
 // the metric and the log line all say exactly this.
-import type { ChangeReason, HoldReason } from "../../api/reasons.ts";
+import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
 
 export type Plan = ChangePlan | HoldPlan;
 export type Direction = ChangePlan["kind"];
@@ -26,20 +26,39 @@ export interface ChangePlan extends Conclusion {
   readonly sizeBytes: number;
   /** Of a shrink that waits for the next unmount: it is not begun from then on. */
   readonly notAfterMs?: number;
-  /** The most members that it shall have then; undefined: any. */
+  /** The most members that it shall have then; absent: any. */
   readonly members?: number | undefined;
-  /** What it is larger by meanwhile, for that. */
+  /** What it is larger by in between. */
   readonly growthBytes?: number | undefined;
+  /** An extend that takes back the last shrink; to be remembered, too. */
+  readonly flap?: boolean | undefined;
+  /** Of a shrink: the most that was used in the day before. */
+  readonly peakBytes?: number | undefined;
+  /** To be remembered once it is written. */
+  readonly vainExtend?: VainExtend | undefined;
+}
+
+/** An extend that was made by a rule which no size makes false. */
+export interface VainExtend {
+  readonly timerKey: string;
+  /** What the rule asked for. Until the size is there, cut into steps or after a failure, nothing was in vain. */
+  readonly wantedBytes: number;
+  /** Bytes in use then, and what that step leaves. */
+  readonly used: { readonly before: number; readonly left: number };
+  /** Inodes; 0 where they have no limit, or are not measured. */
+  readonly inodesUsed: VainExtend["used"];
+  /** All else that the rule's answer or its size may depend on, as text. */
+  readonly ground: string;
 }
 
 export interface HoldPlan extends Conclusion {
   readonly kind: "hold";
   readonly reason: HoldReason;
-  /** What Enforce would do, in the modes Recommend and Approve. */
+  /** What Enforce would do, in mode Recommend. */
   readonly preview: string | undefined;
   /** The earliest time of the next change, where only time stands against it. */
   readonly nextEligibleMs: number | undefined;
-  /** The shrink that runs is not wanted any more: the size stays as far as it has come. */
+  /** The shrink that runs is no longer wanted: the size stays as far as it has come. */
   readonly stopsShrink?: boolean;
 }
 
@@ -49,7 +68,7 @@ export function mostBytes(plan: Plan): number {
   return plan.kind === "shrink" && plan.growthBytes !== undefined ? plan.fromBytes + plan.growthBytes : 0;
 }
 
-/** Previews and wishes that differ by less are the same to a reader, so that a status is not rewritten with every sample. */
+/** Previews and candidates that differ by less are the same to a reader, so that a status is not rewritten with every sample. */
 const SAME_SIZE_RATIO = 0.05;
 
 /** Whether a reader would learn nothing new from the second plan: what a reporter asks before it writes a status or an event. */

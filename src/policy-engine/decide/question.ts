@@ -1,14 +1,13 @@
 // One volume being decided: its facts, its policy, its ceilings. The rules are evaluated once, when a check first asks for them;
 // the plans that checks return are made here, so that each carries what the process needs to go on.
-import type { ChangeReason, HoldReason } from "../../api/reasons.ts";
-import type { Scope } from "../cel/scope.ts";
-import type { Facts } from "../facts/facts.ts";
+import { MESSAGE_CHARACTERS, shortened } from "../../contracts/printable.ts";
+import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
+import type { Scope } from "../cel/term.ts";
+import { type Facts, heldForMs } from "../facts/facts.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
-import { evaluateRules, holds, type RuleRound } from "../rules/rule-round.ts";
-import { scopeOf } from "../rules/rule-scope.ts";
-import { heldForMs } from "../rules/rule-timers.ts";
-import type { ChangePlan, Direction, HoldPlan } from "./plan.ts";
+import type { ChangePlan, Direction, HoldPlan, VainExtend } from "./plan.ts";
+import { evaluateRules, holds, type RuleRound, scopeOf } from "./rule-round.ts";
 
 export class Question {
   readonly facts: Facts;
@@ -47,7 +46,7 @@ export class Question {
   }
 
   heldForMs(rule: CompiledRule): number {
-    return heldForMs(this.facts.ruleTimers, rule.timerKey, this.facts.monotonicMs);
+    return heldForMs(this.facts.ruleTimers, rule.timerKey, this.facts);
   }
 
   /** A time of the monotonic clock as people read it. */
@@ -59,7 +58,7 @@ export class Question {
     return {
       kind: "hold",
       reason,
-      message,
+      message: shortened(message, MESSAGE_CHARACTERS),
       policy: this.policy?.key,
       rule: details.rule,
       uncappedBytes: details.uncappedBytes,
@@ -74,7 +73,7 @@ export class Question {
     return {
       kind: wanted.direction,
       reason: wanted.reason,
-      message,
+      message: shortened(message, MESSAGE_CHARACTERS),
       policy: this.policy?.key,
       rule: wanted.rule?.name,
       uncappedBytes: wanted.uncappedBytes,
@@ -82,6 +81,9 @@ export class Question {
       sizeBytes: wanted.sizeBytes,
       members: wanted.members,
       growthBytes: wanted.growthBytes,
+      ...(wanted.flap === true ? { flap: true } : {}),
+      ...(wanted.peakBytes === undefined ? {} : { peakBytes: wanted.peakBytes }),
+      vainExtend: wanted.vainExtend,
       heldRules: this.#round?.held,
     };
   }
@@ -105,8 +107,14 @@ export interface WantedChange {
   readonly sizeBytes: number;
   /** The most members that it shall have then; absent: any. */
   readonly members?: number;
-  /** What it is larger by meanwhile, for that. */
+  /** What it is larger by in between. */
   readonly growthBytes?: number;
+  /** It takes back the last shrink. */
+  readonly flap?: boolean;
+  /** Of a shrink: the most that was used in the day before. */
+  readonly peakBytes?: number;
+  /** It is a rule's one step although larger does not help that. */
+  readonly vainExtend?: VainExtend | undefined;
   /** Why this size, such as "86.0% of 1 GiB is used". */
   readonly because: string;
   /** What made it smaller than asked for. */

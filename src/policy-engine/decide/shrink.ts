@@ -1,22 +1,30 @@
-// Whether a filesystem should be smaller, and how small. In doubt it stays: every figure is known, every Extend rule is known
-// not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is cooldowns.ts' question.
-import { describeProfiles, isPlain, NO_DATA_PROFILES } from "../../api/data-profiles.ts";
-import type { HoldReason } from "../../api/reasons.ts";
-import { formatDuration } from "../../units/duration.ts";
-import { formatBytes, MIB } from "../../units/quantity.ts";
-import { formatPercent } from "../../units/ratio.ts";
-import type { Reading } from "../facts/facts.ts";
+// Whether a filesystem should be smaller, and how small. Where anything is unknown it stays: every figure is known, every Extend
+// rule is known not to hold, and what is left fits the peak of the rule's window and of the policy's stabilization, the reserve and the
+// minimum. When it may happen is cooldowns.ts' question.
+
+import { describeProfiles, isPlain, NO_DATA_PROFILES } from "../../contracts/formulas/data-profiles.ts";
+import { withDetail } from "../../contracts/printable.ts";
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes, MIB } from "../../contracts/quantities/quantity.ts";
+import { formatPercent } from "../../contracts/quantities/ratio.ts";
+import type { HoldReason } from "../../contracts/reasons.ts";
+import type { Facts, ReceivedReading } from "../facts/facts.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
-import type { RuleFailure } from "../rules/rule-round.ts";
-import { describeLowerBound, lowerBound } from "../sizing/bounds.ts";
-import { reserveBytes } from "../sizing/headroom.ts";
-import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "../sizing/resizing.ts";
+import {
+  candidateSize,
+  describeLowerBound,
+  holdForFailure,
+  lowerBound,
+  reserveBytes,
+  roundUpToMiB,
+  sizeForCapacity,
+} from "../sizing/sizes.ts";
 import { admit, shrinkBackOffMs } from "./cooldowns.ts";
-import { leastSteadySize } from "./flapping.ts";
-import type { HoldPlan, Plan } from "./plan.ts";
+import { raisedUntilMs, stabilizationMsOf } from "./flaps.ts";
+import type { ChangePlan, HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
-import { planAtUnmount, unmountedObstacle } from "./shrink-awaiting-unmount.ts";
-import { describeChange, standingFloorBytes, standingRefusal } from "./standing-floor.ts";
+import type { RuleFailure } from "./rule-round.ts";
+import { describeChange, leastSteadySize, standingFloorBytes, standingRefusal } from "./shrink-floors.ts";
 
 interface Obstacle {
   readonly reason: HoldReason;
@@ -38,20 +46,22 @@ function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | und
   }
 }
 
-/** What a person has converted has been proven to shrink by nobody. */
+/** A shrink of what a person has converted is unproven. */
 export function profileObstacle(dataProfiles: number = NO_DATA_PROFILES): Obstacle | undefined {
   if (isPlain(dataProfiles)) return undefined;
   const text = `its data has the profile ${describeProfiles(dataProfiles)}, and only single shrinks: btrfs balance start -dconvert=single`;
   return { reason: "ShrinkUnsupported", text };
 }
 
+const DAY_MS = 86_400_000;
 /** After a shrink that was not finished, however short the cooldown: trying again moves data again. */
 const MIN_RETRY_MS = 2000;
 
 /** One rule's shrink. */
-interface Wish {
+interface Candidate {
   readonly rule: CompiledRule;
-  /** The most used in the rule's window. */
+  readonly windowMs: number;
+  /** The most used in that time. */
   readonly peakBytes: number;
   readonly uncappedBytes: number;
   /** The smallest size that is safe for what was used, and at least uncappedBytes. */
@@ -73,29 +83,66 @@ export function shrinkAsMeasured(question: Question): Plan | undefined {
   const { policy, facts } = question;
   const { reading } = facts.filesystem;
   if (rules.length === 0 || policy === undefined || reading === undefined) return undefined;
-  const wishes: Wish[] = [];
+  const plan = shrinkByRules(question, policy, reading, rules, stabilizationMsOf(facts, policy));
+  const untilMs = raisedUntilMs(facts, policy);
+  if (untilMs === undefined || plan.kind !== "hold" || !HOLDS_OF_PEAK.has(plan.reason)) return plan;
+  const own = shrinkByRules(question, policy, reading, rules, policy.shrink.stabilizationMs);
+  return own.kind === "shrink" ? holdWhileFlapping(question, own, untilMs) : plan;
+}
+
+/** What a longer look back may end in. */
+const HOLDS_OF_PEAK: ReadonlySet<HoldReason> = new Set<HoldReason>(["StepTooSmall", "NotEnoughHistory"]);
+
+function holdWhileFlapping(
+  question: Question,
+  { rule, uncappedBytes, message }: ChangePlan,
+  untilMs: number,
+): HoldPlan {
+  return question.hold(
+    "WouldFlap",
+    withDetail("twice within 7d it grew again in the day after a shrink, so it has what its peak of 1d needs", message),
+    { rule, uncappedBytes, nextEligibleMs: question.wallMs(untilMs) },
+  );
+}
+
+function shrinkByRules(
+  question: Question,
+  policy: CompiledPolicy,
+  reading: ReceivedReading,
+  rules: readonly CompiledRule[],
+  stabilizationMs: number,
+): Plan {
+  const candidates: Candidate[] = [];
   for (const rule of rules) {
-    const wish = wishOf(question, policy, reading, rule);
-    if ("kind" in wish) return holdForFailure(question, wish);
-    wishes.push(wish);
+    const candidate = candidateOf(question, policy, reading, rule, stabilizationMs);
+    if ("kind" in candidate) return holdForFailure(question, candidate);
+    candidates.push(candidate);
   }
   return boundedShrink(
     question,
     policy,
     reading,
-    wishes.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a)),
+    candidates.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a)),
   );
 }
 
-function wishOf(question: Question, policy: CompiledPolicy, reading: Reading, rule: CompiledRule): Wish | RuleFailure {
-  const peak = peakBytes(question, reading, rule);
+function candidateOf(
+  question: Question,
+  policy: CompiledPolicy,
+  reading: ReceivedReading,
+  rule: CompiledRule,
+  stabilizationMs: number,
+): Candidate | RuleFailure {
+  const windowMs = Math.max(rule.windowMs, stabilizationMs);
+  const peak = peakBytes(question, reading, rule, windowMs);
   if (typeof peak !== "number") return peak;
-  const wished = wishedSize(question, rule, peak);
-  if (typeof wished !== "number") return wished;
+  const wantedSize = candidateSize(question, rule, peak);
+  if (typeof wantedSize !== "number") return wantedSize;
   const reserve = reserveBytes(policy.limits, reading.capacityBytes, question.facts.filesystem);
-  const uncappedBytes = roundUpToMiB(wished);
+  const uncappedBytes = roundUpToMiB(wantedSize);
   const safeBytes = roundUpToMiB(sizeForCapacity(question, withRoomToMove(peak + reserve)));
-  return { rule, peakBytes: peak, uncappedBytes, sizeBytes: Math.max(uncappedBytes, safeBytes), reserveBytes: reserve };
+  const sizeBytes = Math.max(uncappedBytes, safeBytes);
+  return { rule, windowMs, peakBytes: peak, uncappedBytes, sizeBytes, reserveBytes: reserve };
 }
 
 /** btrfs moves data by the chunk, a tenth of the filesystem and at most this (kernel, fs/btrfs/volumes.c). */
@@ -107,27 +154,38 @@ function withRoomToMove(bytes: number): number {
   return bytes + Math.min(CHUNK_MAX_BYTES, bytes / (CHUNKS_PER_FILESYSTEM - 1));
 }
 
-// Never this instant alone: a database that is compacting looks empty for a moment.
-function peakBytes({ facts }: Question, reading: Reading, rule: CompiledRule): number | RuleFailure {
-  if (rule.windowMs === 0) return reading.usedBytes;
-  const peak = facts.filesystem.history.maxUsedBytes(rule.windowMs, facts.monotonicMs);
-  if (typeof peak !== "number") return { rule, kind: "NotEnoughHistory", message: peak.missing };
+// A database that is compacting looks empty for a moment: the window is never this instant alone, unless the policy writes that.
+function peakBytes(
+  { facts }: Question,
+  reading: ReceivedReading,
+  rule: CompiledRule,
+  windowMs: number,
+): number | RuleFailure {
+  if (windowMs === 0) return reading.usedBytes;
+  const peak = facts.filesystem.history.maxUsedBytes(windowMs, facts.monotonicMs);
+  const by = rule.windowMs < windowMs ? "; behavior.shrink.stabilization asks for it" : "";
+  if (typeof peak !== "number") return { rule, kind: "NotEnoughHistory", message: `${peak.missing}${by}` };
   return Math.max(peak, reading.usedBytes);
 }
 
-function boundedShrink(question: Question, policy: CompiledPolicy, reading: Reading, wish: Wish): Plan {
+function boundedShrink(
+  question: Question,
+  policy: CompiledPolicy,
+  reading: ReceivedReading,
+  candidate: Candidate,
+): Plan {
   const { facts } = question;
   const fromBytes = facts.filesystem.sizeBytes;
-  const details = { rule: wish.rule.name, uncappedBytes: wish.uncappedBytes };
-  const because = describePeak(wish, reading);
+  const details = { rule: candidate.rule.name, uncappedBytes: candidate.uncappedBytes };
+  const because = describePeak(candidate, reading);
   if (facts.claim.backend === "claim")
-    return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, wish, fromBytes)}`, details);
+    return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, candidate, fromBytes)}`, details);
   const obstacle = obstacleTo(question, policy);
   if (obstacle !== undefined) return question.hold(obstacle.reason, `${because}, but ${obstacle.text}`, details);
   const minBytes = roundUpToMiB(lowerBound(question));
   if (fromBytes <= minBytes)
     return question.hold("AtMinimum", `${because}, and the size is at ${describeLowerBound(question)}`, details);
-  const floor = highestFloor(question, policy, wish);
+  const floor = highestFloor(question, policy, candidate);
   const wantedBytes = roundUpToMiB(floor.bytes);
   const largestBytes = fromBytes - policy.shrink.minStepBytes;
   const known = standingFloorBytes(facts);
@@ -135,19 +193,30 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
     return question.hold("ShrinkFloorReached", `${because}; ${floorText(known, fromBytes)}`, details);
   if (wantedBytes > largestBytes)
     return question.hold("StepTooSmall", `${because}; ${stepText(fromBytes, wantedBytes, policy)}`, details);
-  const { sizeBytes, obstacle: flap } = leastSteadySize(question, policy, wantedBytes, largestBytes);
+  const { sizeBytes, obstacle: flap } = leastSteadySize(
+    question,
+    policy,
+    wantedBytes,
+    largestBytes,
+    candidate.peakBytes,
+  );
   if (sizeBytes === undefined)
     return question.hold("WouldFlap", `${because}, but after a shrink ${flap} would extend it again`, details);
   const cap = flap === undefined ? floor.text : `${flap}, which would extend it again`;
   const refused = standingRefusal(facts, sizeBytes);
   if (refused !== undefined) return question.hold("ShrinkFloorReached", `${because}, but ${refused.message}`, details);
-  const change = changeOf(wish, because, sizeBytes, cap);
+  const change = { ...changeOf(candidate, because, sizeBytes, cap), peakBytes: dayPeak(facts, candidate) };
   const plan = holdAfterLastShrink(question, policy, change) ?? admit(question, change);
   return plan.kind === "shrink" && facts.claim.fsType === "ext4" ? planAtUnmount(question, policy, plan) : plan;
 }
 
+/** What an extend within a day after it is compared with. */
+function dayPeak({ filesystem, monotonicMs }: Facts, { peakBytes: known }: Candidate): number {
+  return Math.max(known, filesystem.history.mostSeenBytes(DAY_MS, monotonicMs));
+}
+
 // No driver makes a claim smaller. What span would save is the same sum as there: what is used, its reserve, the policy's minimum.
-function savingText({ limits }: CompiledPolicy, { sizeBytes }: Wish, fromBytes: number): string {
+function savingText({ limits }: CompiledPolicy, { sizeBytes }: Candidate, fromBytes: number): string {
   const spanBytes = roundUpToMiB(Math.max(sizeBytes, limits.minBytes ?? 0));
   const saving =
     spanBytes < fromBytes
@@ -156,11 +225,11 @@ function savingText({ limits }: CompiledPolicy, { sizeBytes }: Wish, fromBytes: 
   return `but no claim can shrink; ${saving}`;
 }
 
-function highestFloor(question: Question, policy: CompiledPolicy, wish: Wish): Floor {
+function highestFloor(question: Question, policy: CompiledPolicy, candidate: Candidate): Floor {
   const { maxStepBytes } = policy.shrink;
   const known = standingFloorBytes(question.facts);
   const floors: [Floor, ...Floor[]] = [
-    { bytes: wish.sizeBytes, text: `the reserve of ${formatBytes(wish.reserveBytes)} and a chunk to move` },
+    { bytes: candidate.sizeBytes, text: `the reserve of ${formatBytes(candidate.reserveBytes)} and a chunk to move` },
     { bytes: lowerBound(question), text: describeLowerBound(question) },
     { bytes: question.facts.filesystem.sizeBytes - maxStepBytes, text: `maxStep (${formatBytes(maxStepBytes)})` },
     ...(known === undefined ? [] : [{ bytes: known, text: `the floor of the last shrink (${formatBytes(known)})` }]),
@@ -168,15 +237,15 @@ function highestFloor(question: Question, policy: CompiledPolicy, wish: Wish): F
   return floors.reduce((highest, floor) => (floor.bytes > highest.bytes ? floor : highest));
 }
 
-function changeOf(wish: Wish, because: string, sizeBytes: number, cap: string): WantedChange {
+function changeOf(candidate: Candidate, because: string, sizeBytes: number, cap: string): WantedChange {
   return {
     direction: "shrink",
     reason: "RuleFired",
-    rule: wish.rule,
-    uncappedBytes: wish.uncappedBytes,
+    rule: candidate.rule,
+    uncappedBytes: candidate.uncappedBytes,
     sizeBytes,
     because,
-    cappedBy: sizeBytes > wish.uncappedBytes ? cap : undefined,
+    cappedBy: sizeBytes > candidate.uncappedBytes ? cap : undefined,
     urgent: false,
   };
 }
@@ -201,7 +270,7 @@ export function holdAfterLastShrink(
   const details = { rule: change.rule?.name, uncappedBytes: change.uncappedBytes, nextEligibleMs };
   if (last.reason === "ShrinkNotCrashSafe")
     return question.hold(last.reason, `the last shrink was not begun, or taken back: ${last.message ?? ""}`, details);
-  if (isBusy) return question.hold("FilesystemBusy", last.message ?? "somebody else is at work on it", details);
+  if (isBusy) return question.hold("FilesystemBusy", last.message ?? "another program is working on it", details);
   if (last.outcome === "Cancelled")
     return question.hold(
       "ShrinkCancelled",
@@ -211,19 +280,16 @@ export function holdAfterLastShrink(
   if (last.outcome !== "FloorReached" || change.sizeBytes >= (last.floorBytes ?? Number.POSITIVE_INFINITY))
     return undefined;
   const floor = last.floorBytes === undefined ? "its floor" : formatBytes(last.floorBytes);
-  return question.hold("ShrinkFloorReached", `the filesystem cannot safely be smaller than ${floor} now`, details);
+  return question.hold("ShrinkFloorReached", `cannot shrink below ${floor} now`, details);
 }
 
-function describePeak({ rule, peakBytes: peak }: Wish, reading: Reading): string {
-  const when = rule.windowMs === 0 ? "" : ` at the peak of the last ${formatDuration(rule.windowMs)}`;
+function describePeak({ windowMs, peakBytes: peak }: Candidate, reading: ReceivedReading): string {
+  const when = windowMs === 0 ? "" : ` at the peak of the last ${formatDuration(windowMs)}`;
   return `${formatPercent(peak / reading.capacityBytes)} of ${formatBytes(reading.capacityBytes)} is used${when}`;
 }
 
 function floorText(floorBytes: number, sizeBytes: number): string {
-  return (
-    `the filesystem cannot safely be smaller than ${formatBytes(floorBytes)} now; nothing smaller is asked for before ` +
-    describeChange(sizeBytes)
-  );
+  return `cannot shrink below ${formatBytes(floorBytes)} now; next try when ${describeChange(sizeBytes)}`;
 }
 
 function stepText(fromBytes: number, wantedBytes: number, policy: CompiledPolicy): string {
@@ -231,4 +297,41 @@ function stepText(fromBytes: number, wantedBytes: number, policy: CompiledPolicy
   if (wantedBytes >= fromBytes)
     return `with the reserve it needs ${formatBytes(wantedBytes)}: of ${formatBytes(fromBytes)} nothing can be given back`;
   return `${formatBytes(fromBytes - wantedBytes)} could be given back, less than minStep (${minStep})`;
+}
+
+// Shrinks that wait for the next unmount: what cannot be made smaller while it is mounted, and can behind a snapshot of its thin pool. They
+// are decided for a window only, and for a few minutes: what is decided by then replaces them, or they are over.
+
+/** A suspension, a deletion or a change of the policy ends a waiting shrink within this. */
+const LIFE_MS = 300_000;
+const RENEWAL_MS = 120_000;
+
+/** Why an ext4 is not made smaller, completing "…, but"; undefined: it is, at the next unmount. */
+function unmountedObstacle({ filesystem }: Facts, { shrink }: CompiledPolicy): string | undefined {
+  if (!filesystem.shrinksUnmounted)
+    return "ext4 can lose data in a crash while it shrinks, without a thin pool's snapshot; use btrfs to shrink";
+  if (shrink.windows.length > 0) return undefined;
+  return "ext4 shrinks only unmounted, and only in a window; set behavior.shrink.windows";
+}
+
+/** The shrink, to be begun within the window that is open; or what waits already, where that serves. */
+function planAtUnmount(question: Question, policy: CompiledPolicy, plan: ChangePlan): Plan {
+  const { nowMs, filesystem } = question.facts;
+  const closesMs = Math.max(...policy.shrink.windows.map((window) => window.closesMs(nowMs) ?? nowMs));
+  const notAfterMs = Math.min(nowMs + LIFE_MS, closesMs);
+  const planned = filesystem.plannedShrink;
+  const serves =
+    planned !== undefined &&
+    planned.fromBytes === plan.fromBytes &&
+    planned.sizeBytes >= plan.sizeBytes &&
+    planned.sizeBytes - plan.sizeBytes < policy.shrink.minStepBytes &&
+    (planned.notAfterMs - nowMs > RENEWAL_MS || planned.notAfterMs >= notAfterMs) &&
+    planned.notAfterMs > nowMs;
+  if (!serves) return { ...plan, message: `${plan.message}, at the next unmount`, notAfterMs };
+  return question.hold(
+    "ShrinkAtUnmount",
+    `${plan.rule ?? "a rule"}: it shrinks from ${formatBytes(planned.fromBytes)} to ${formatBytes(planned.sizeBytes)} when it is unmounted within the ` +
+      `window, of which ${formatDuration(Math.max(0, Math.floor((closesMs - nowMs) / 60_000) * 60_000))} are left`,
+    { rule: plan.rule, uncappedBytes: plan.uncappedBytes },
+  );
 }

@@ -1,17 +1,18 @@
-// Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that
-// has taken most of it is invalid from then on (it still guards minAvailable), and the batch goes on without it.
-import type { Instant } from "../../process/clock.ts";
+// Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that has taken
+// most of it is invalid from then on. It still guards minAvailable, and the batch goes on without it.
+import type { Instant } from "../../platform/process/clock.ts";
 import { newGuidance } from "../apply/precautions.ts";
 import { decide } from "../decide/decide.ts";
-import type { Emergency } from "../decide/emergency-grant.ts";
 import { mostBytes, type Plan } from "../decide/plan.ts";
 import { type Gathered, gather, pendingTarget, type World } from "../gather/gather-facts.ts";
+import type { NamespacePromises } from "../gather/namespace-promises.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
+import { createPromisesDraft, type PromisesDraft } from "../gather/promises-draft.ts";
 import type { Guided, VolumeState } from "../gather/volume-registry.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
-import { wishFor } from "../sizing/namespace-budget.ts";
-import { cpuMs, createTimeLimit } from "./synchronous-time-limit.ts";
+import { type Candidate, candidateFor } from "../sizing/namespace-budget.ts";
+import { createTimeLimit } from "./own-limits.ts";
 
 export interface Decided {
   readonly state: VolumeState;
@@ -20,8 +21,8 @@ export interface Decided {
   readonly ceilings: Ceilings;
   readonly plan: Plan;
   readonly guidance: Guided | undefined;
-  /** What it would be granted if its namespace had no budget; newGrant says how much of it is. */
-  readonly grant: Emergency | undefined;
+  /** What it would have if its namespace had no budget; newGrant says how much of its grant it gets. Undefined: as last time. */
+  readonly candidate: Candidate | undefined;
 }
 
 /** Far over what any honest batch takes, far under the lease's renew deadline. */
@@ -29,68 +30,113 @@ const BATCH_LIMIT_MS = 3000;
 /** Volumes that share one limit. */
 export const BATCH_VOLUMES = 500;
 
-/**
- * The fullest first, who thereby has the first word on what they share. Each sees what was decided before it. Volumes whose
- * objects are not all there are left out.
- */
-export type DecideBatch = (states: readonly VolumeState[], at: Instant) => Decided[];
+export interface DecidingWorld extends World {
+  readonly promises: NamespacePromises;
+}
+
+export interface DecideBatch {
+  /**
+   * The fullest first, which thereby has the first word on what they share. Each sees what was decided before it; what they promise is in the
+   * ledger afterwards. Volumes whose objects are not all there are left out.
+   */
+  decide(states: readonly VolumeState[], at: Instant): Decided[];
+  /** What would be decided of one; the ledger stays as it is. */
+  look(state: VolumeState, at: Instant): Decided | undefined;
+}
+
+/** Of one volume, once it was its turn. "Skipped": its objects are not all there. */
+type Outcome = Decided | "Skipped" | { readonly state: VolumeState; readonly bug: unknown };
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
 export function createDecideBatch(
-  world: World,
+  world: DecidingWorld,
   policies: PolicyBook,
   onBug: (handle: string, error: unknown) => void,
 ): DecideBatch {
   const limit = createTimeLimit(BATCH_LIMIT_MS);
-  return (asking, at) => {
-    const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
-    const decided: Decided[] = [];
-    let next = 0;
-    const spentMs = new Map<CompiledPolicy, number>();
-    let asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
-    const decideOne = (state: VolumeState): void => {
-      const pending = pendingTarget(state, at.monotonicMs);
-      world.promises.begin(state.handle, pending?.mostBytes ?? 0);
-      const gathered = gather(world, state, at);
-      if (gathered === undefined) return;
-      const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
-      asked = policy && { policy, sinceMs: cpuMs() };
-      const plan = decide(gathered.facts, policy, ceilings);
-      const guidance = newGuidance(state, gathered.facts, policy, ceilings);
-      const wish = wishFor(gathered.facts, policy, ceilings, plan);
-      const promisedBytes = mostBytes(plan);
-      if (promisedBytes > 0) world.promises.extending(state.handle, promisedBytes);
-      if (wish !== undefined) world.promises.wishing(state.handle, wish);
-      decided.push({ state, gathered, policy, ceilings, plan, guidance, grant: wish?.grant });
-      if (asked !== undefined) addSpent(spentMs, asked);
-    };
-    const work = (): void => {
-      for (; next < states.length; next += 1) {
-        const state = states[next];
-        if (state === undefined) continue;
-        try {
-          decideOne(state);
-        } catch (error) {
-          onBug(state.handle, error);
-        }
+  const decideAll = (states: readonly VolumeState[], at: Instant): Decided[] => {
+    const outcomes: Outcome[] = [];
+    // Nothing outlasts this but outcomes, each put there whole by one assignment: wherever the limit ends it, it goes on after the last one.
+    const goOn = (spent: SpentTimes): void => {
+      const promises = createPromisesDraft(world.promises);
+      const drafted = { ...world, promises };
+      for (const outcome of outcomes) draftPromise(promises, outcome);
+      for (const state of states.slice(outcomes.length)) {
+        const outcome = outcomeOf(drafted, policies, state, at, spent);
+        draftPromise(promises, outcome);
+        outcomes[outcomes.length] = outcome;
       }
     };
-    while (limit.run(work) === "too slow") {
-      if (asked !== undefined) addSpent(spentMs, asked);
-      invalidateSlowest(policies, spentMs);
-      spentMs.clear();
+    for (;;) {
+      const spent = new SpentTimes();
+      if (limit.run(() => goOn(spent)) !== "too slow") break;
+      invalidateSlowest(policies, spent.end());
     }
-    return decided;
+    return outcomes.flatMap((outcome) => {
+      if (outcome === "Skipped") return [];
+      if ("plan" in outcome) return [outcome];
+      onBug(outcome.state.handle, outcome.bug);
+      return [];
+    });
   };
+  return {
+    decide: (asking, at) => {
+      const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
+      for (const state of states)
+        world.promises.begin(state.handle, pendingTarget(state, at.monotonicMs)?.mostBytes ?? 0);
+      const decided = decideAll(states, at);
+      for (const { state, plan, candidate } of decided) {
+        const bytes = mostBytes(plan);
+        if (bytes > 0) world.promises.extending(state.handle, bytes);
+        if (candidate !== undefined) world.promises.requesting(state.handle, candidate);
+      }
+      return decided;
+    },
+    look: (state, at) => decideAll([state], at)[0],
+  };
+}
+
+function draftPromise(promises: PromisesDraft, outcome: Outcome): void {
+  if (outcome === "Skipped" || !("plan" in outcome)) return;
+  const bytes = mostBytes(outcome.plan);
+  if (bytes > 0) promises.extending(outcome.state.handle, bytes);
+}
+
+function outcomeOf(world: World, policies: PolicyBook, state: VolumeState, at: Instant, spent: SpentTimes): Outcome {
+  try {
+    const gathered = gather(world, state, at);
+    if (gathered === undefined) return "Skipped";
+    const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
+    spent.begin(policy);
+    const plan = decide(gathered.facts, policy, ceilings);
+    const guidance = newGuidance(state, gathered.facts, policy, ceilings);
+    const candidate = candidateFor(gathered.facts, policy, ceilings, plan);
+    spent.end();
+    return { state, gathered, policy, ceilings, plan, guidance, candidate };
+  } catch (bug) {
+    return { state, bug };
+  }
+}
+
+/** What each policy has taken in a run. It decides nothing but which one is named where a run takes too long. */
+class SpentTimes {
+  #spentMs = new Map<CompiledPolicy, number>();
+  #asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
+  begin(policy: CompiledPolicy | undefined): void {
+    this.#asked = policy && { policy, sinceMs: performance.now() };
+  }
+  end(): ReadonlyMap<CompiledPolicy, number> {
+    const asked = this.#asked;
+    this.#asked = undefined;
+    if (asked !== undefined)
+      this.#spentMs.set(asked.policy, (this.#spentMs.get(asked.policy) ?? 0) + performance.now() - asked.sinceMs);
+    return this.#spentMs;
+  }
 }
 
 function fullRatio({ reading }: VolumeState): number {
   const usedRatio = reading === undefined ? 0 : reading.usedBytes / reading.capacityBytes;
   return Number.isFinite(usedRatio) ? usedRatio : 0;
-}
-
-function addSpent(spentMs: Map<CompiledPolicy, number>, asked: { policy: CompiledPolicy; sinceMs: number }): void {
-  spentMs.set(asked.policy, (spentMs.get(asked.policy) ?? 0) + cpuMs() - asked.sinceMs);
 }
 
 function invalidateSlowest(policies: PolicyBook, spentMs: ReadonlyMap<CompiledPolicy, number>): void {

@@ -1,13 +1,16 @@
 // One decision from end to end: gather → decide → apply → report, for one volume at a time. Whatever asks (a sample, a changed
 // object, the slow path) comes through `evaluate`; a volume whose last write is still under way is asked again afterwards.
-import { KubeError } from "../../kube/kube-error.ts";
-import { type Clock, instantOf } from "../../process/clock.ts";
+import { KubeError } from "../../platform/kube/kube-error.ts";
+import { type Clock, instantOf } from "../../platform/process/clock.ts";
 import { type PlanWriting, writeOfGrant, writesOf } from "../apply/plan-writes.ts";
 import { sendGuidance } from "../apply/precautions.ts";
 import type { Plan } from "../decide/plan.ts";
+import { advanceVainExtends } from "../decide/vain-extends.ts";
+import { advanceRuleTimers, type Facts } from "../facts/facts.ts";
+import { growthHistoryFor } from "../facts/growth-history.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
 import type { VolumeRegistry, VolumeState } from "../gather/volume-registry.ts";
-import { advanceRuleTimers } from "../rules/rule-timers.ts";
+import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import type { SampleServer } from "../samples/sample-server.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
 
@@ -34,17 +37,16 @@ export function createEngine(options: EngineOptions): Engine {
   const { registry, world, policies, clock, log } = options;
   const onBug = (handle: string, err: unknown): void =>
     log.error({ volume: handle, err }, "a decision failed: this is a bug; the volume's size stays");
-  const decideBatch = createDecideBatch(world, policies, onBug);
+  const batch = createDecideBatch(world, policies, onBug);
   const underWay = new Set<Promise<void>>();
 
   const evaluate = (handles: readonly string[]): void => {
     const epoch = options.epoch();
     // A replica that only watches keeps the rules' timers all the same, ready to lead.
     const states = handles.map((handle) => registry.get(handle));
-    for (const decided of decideBatch(states, instantOf(clock))) {
+    for (const decided of batch.decide(states, instantOf(clock))) {
       const { state, policy, plan, gathered } = decided;
-      if (policy !== undefined)
-        state.timers = advanceRuleTimers(state.timers, policy, plan.heldRules, gathered.facts.monotonicMs);
+      if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
     }
   };
@@ -65,11 +67,7 @@ export function createEngine(options: EngineOptions): Engine {
     const run: Promise<void> = writes
       .then(
         () => undefined,
-        (error: unknown) => {
-          // The next decision is made on fresh facts; nothing is retried blindly.
-          options.metrics.refusedWrites.inc({ reason: error instanceof KubeError ? error.reason : "Internal" });
-          log.warn({ volume: state.handle, err: error, plan: plan.kind }, "a plan was not written");
-        },
+        (error: unknown) => reportUnwritten(options, state, plan, error),
       )
       .finally(() => {
         underWay.delete(run);
@@ -85,16 +83,28 @@ export function createEngine(options: EngineOptions): Engine {
     evaluateAll: async (handles) => {
       const all = [...handles];
       for (let start = 0; start < all.length; start += BATCH_VOLUMES) {
-        // Samples that came meanwhile go first.
+        // Samples that came in between go first.
         await new Promise((resolve) => setImmediate(resolve));
         evaluate(all.slice(start, start + BATCH_VOLUMES));
       }
     },
-    look: (handle) => decideBatch([registry.get(handle)], instantOf(clock))[0],
+    look: (handle) => batch.look(registry.get(handle), instantOf(clock)),
     settled: async () => {
       await Promise.all(underWay);
     },
   };
+}
+
+function advanceRules(state: VolumeState, policy: CompiledPolicy, { heldRules }: Plan, facts: Facts): void {
+  state.timers = advanceRuleTimers(state.timers, policy, heldRules, facts);
+  state.vainExtends = advanceVainExtends(state.vainExtends, policy, heldRules);
+  state.growth = growthHistoryFor(state.growth, policy.growthWindowsMs);
+}
+
+/** The next decision is made on fresh facts; nothing is retried blindly. */
+function reportUnwritten({ metrics, log }: EngineOptions, { handle }: VolumeState, plan: Plan, error: unknown): void {
+  metrics.refusedWrites.inc({ reason: error instanceof KubeError ? error.reason : "Internal" });
+  log.warn({ volume: handle, err: error, plan: plan.kind }, "a plan was not written");
 }
 
 /** Rejects as the first that failed does, and only once none is under way: a write that is overtaken would stand in place of its successor. */

@@ -1,9 +1,16 @@
 // Everything a decision may depend on, both clocks included. Plain values only: the process that gathers them reads clocks, caches and
 // streams; what decides reads nothing but this. The wall clock is for what people have written: windows, `now`, a claim's age. All else
 // goes by the monotonic clock, on which no clock that is set makes anything old, new or of the future.
-import type { Backend, FsType, OPERATION_KINDS, OPERATION_OUTCOMES, VolumeMode } from "../../api/filesystem-layout.ts";
-import type { RuleTimers } from "../rules/rule-timers.ts";
-import type { UsageWindows } from "./usage-history.ts";
+import type {
+  Backend,
+  FsType,
+  OPERATION_OUTCOMES,
+  OperationKind,
+  VolumeMode,
+} from "../../contracts/kinds/filesystem-layout.ts";
+import type { SampledReading } from "../../contracts/reading.ts";
+import type { VainExtend } from "../decide/plan.ts";
+import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 
 export interface Facts {
   /** Wall-clock time, Unix milliseconds. */
@@ -20,9 +27,40 @@ export interface Facts {
   readonly quota?: QuotaFacts | undefined;
   /** A configured Prometheus gave no fresh answer. False where none is configured. */
   readonly metricsStale: boolean;
-  /** Since when each rule has held: kept by the process from one decision to the next. */
+  /** Since when each rule has held: the process carries it from one decision to the next. */
   readonly ruleTimers: RuleTimers;
+  /** The slow path's: a rule that is asked more seldom than three of them is paused in between. */
+  readonly evaluationIntervalMs: number;
+  readonly vainExtends: VainExtends;
   readonly changes: RecentChanges;
+  /** Absent: it has neither shrunk nor flapped. */
+  readonly flaps?: Flaps | undefined;
+}
+
+/** What says whether an extend takes back a shrink, and how often one did: see decide/flaps.ts. */
+export interface Flaps {
+  /** When one did in the last 14 days, on the engine's monotonic clock, oldest first. */
+  readonly atMs: readonly number[];
+  /** The most that was used in the day before the last shrink was decided; undefined: that is not known. */
+  readonly peakBeforeShrinkBytes: number | undefined;
+}
+
+/** What decisions ask of the history. */
+export interface UsageWindows {
+  /** The most bytes used at any time in the last windowMs, or what is missing to say so. */
+  maxUsedBytes(windowMs: number, nowMs: number): number | MissingHistory;
+  /** The most that was seen in that time, however much of it is missing; 0: nothing was. */
+  mostSeenBytes(windowMs: number, nowMs: number): number;
+}
+
+/** What decisions ask of growth: not the agent's, of the last seconds, but the trend of a window. */
+export interface GrowthWindows {
+  /** Bytes a second over the last windowMs; negative while files are deleted. Or what is missing to say so. */
+  bytesPerSecond(windowMs: number, nowMs: number): number | MissingHistory;
+}
+
+export interface MissingHistory {
+  readonly missing: string;
 }
 
 export interface QuotaFacts {
@@ -67,34 +105,34 @@ export interface FilesystemFacts {
   /** Why it takes no writes, in its node's words; absent: it does. */
   readonly readOnly?: string | undefined;
   /** The newest reading; undefined: there is none. */
-  readonly reading: Reading | undefined;
-  /** Over the last seconds; negative when usage falls, undefined until two readings exist. */
-  readonly growthBytesPerSecond: number | undefined;
-  /** The writer's highest rate of the last 60 s; undefined where only Prometheus sees the volume. */
-  readonly peakWriteBytesPerSecond: number | undefined;
+  readonly reading: ReceivedReading | undefined;
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
-  /** A shrink that a policy has asked for runs, or is about to; "Stopping": it was asked to stop. Absent: none of a policy's. */
+  /** A shrink that a policy has asked for runs, or is about to; "Stopping": it was asked to stop. Absent: no policy's shrink does. */
   readonly policyShrink?: "Running" | "Stopping" | undefined;
   /** A smaller member is made for the shrink that stands, and takes a larger one's place, in words. Absent: none is, or no more. */
   readonly replacement?: string | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
-  /** How many extends in a row came to nothing, the last one included; 0: none did. */
+  /** How many extends in a row came to nothing, the last one included; of ours, whose layout has the last operation alone, 1 is the most. */
   readonly extendsInVain: number;
-  /** How many shrinks in a row failed, or found somebody else at work; absent: none did. */
+  /** How many shrinks in a row failed, or found another process at work; absent: none did. */
   readonly shrinksInVain?: number | undefined;
+  /** Inodes that its last extend brought, for each byte of capacity; absent: that is not known. */
+  readonly inodesPerByte?: number | undefined;
   /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
+  /** Absent: its policy has read none so far. */
+  readonly growth?: GrowthWindows | undefined;
   /** Its node can make it smaller while it is unmounted, so that a crash at any line leaves it whole. */
   readonly shrinksUnmounted: boolean;
   /** Why no data of it is moved between its members, in words; absent: it is, or that is not known. */
   readonly immovable?: string | undefined;
   /** The shrink that waits for the next unmount; it does so until notAfterMs. */
   readonly plannedShrink: PlannedShrink | undefined;
-  /** The last target is a shrink that the operator has no members for; absent: it is none, or was carried on. */
+  /** The last target is a shrink that the operator has no members for; absent: it was another target, or was carried on. */
   readonly refusedShrink?: RefusedShrink | undefined;
-  /** Fewer members are wanted; absent: nobody wants that. */
+  /** Fewer members are wanted; absent: they are not. */
   readonly consolidation?: ConsolidationFacts | undefined;
 }
 
@@ -117,7 +155,7 @@ export interface RefusedShrink {
 /** What a filesystem of fewer members would be, for a pod that lacks attach slots. */
 export interface ConsolidationFacts {
   readonly members: number;
-  /** What it is larger by meanwhile; 0: it has that room already, from one that was not finished. */
+  /** What it is larger by in between; 0: it has that room already, from one that was not finished. */
   readonly growthBytes: number;
   /** What it has afterwards. */
   readonly sizeBytes: number;
@@ -129,29 +167,31 @@ export interface ConsolidationFacts {
   readonly underWay: boolean;
 }
 
-/** One sample: its figures belong together and are never combined with another sample's. */
-export interface Reading {
-  /** On the engine's monotonic clock: when it arrived, less how old it was by then. */
-  readonly sampledAtMs: number;
-  /** How far the clock of its node was ahead of the engine's when it arrived; negative: behind. 0 of Prometheus, which tells ages. */
+type NotOfPrometheus = "inodesTotal" | "inodesUsed" | "growthBytesPerSecond" | "peakWriteBytesPerSecond";
+
+/** What Prometheus may not have is undefined then, never 0. */
+type MeasuredReading = Omit<SampledReading, NotOfPrometheus> & {
+  readonly [Figure in NotOfPrometheus]: SampledReading[Figure] | undefined;
+};
+
+/** A reading as the engine has it. `takenMs`: when it arrived, less how old it was by then. */
+export interface ReceivedReading extends MeasuredReading {
+  /** How far the clock of its node was ahead of the engine's when it arrived; negative: behind. 0 of Prometheus, which gives ages. */
   readonly aheadMs: number;
-  readonly capacityBytes: number;
-  readonly availableBytes: number;
+  /**
+   * When the last operation before it ended, as its node dates it; 0: the node names none. Undefined: Prometheus' clock has dated the
+   * reading, and only the order of arrival counts.
+   */
+  readonly afterEndMs: number | undefined;
   /** capacityBytes − availableBytes. */
   readonly usedBytes: number;
-  /** 0: unlimited (btrfs); undefined: not measured. */
-  readonly inodesTotal: number | undefined;
-  readonly inodesUsed: number | undefined;
-  /** Of a btrfs whose data has copies (data-profiles.ts), which capacityBytes is divided by; absent: it has none, or nobody has said. */
-  readonly dataProfiles?: number | undefined;
   readonly source: ReadingSource;
   /** How often the source samples: what "stale" and "gap" are measured in. */
   readonly intervalMs: number;
 }
 
 export type ReadingSource = "agent" | "prometheus";
-export type OperationKind = (typeof OPERATION_KINDS)[number];
-export type OperationOutcome = (typeof OPERATION_OUTCOMES)[number];
+type OperationOutcome = (typeof OPERATION_OUTCOMES)[number];
 
 export interface LastOperationFacts {
   readonly kind: OperationKind;
@@ -191,3 +231,59 @@ export const NO_CHANGES: RecentChanges = { extendsAtMs: [], shrinksAtMs: [] };
 export function claimKey(claim: ClaimFacts): string {
   return `${claim.namespace}/${claim.name}`;
 }
+
+// How long each rule has held, for the rules' `for`. The process keeps one RuleTimers per volume and advances it after each decision;
+// time in which the rules were not evaluated (unmounted, no data, engine down) pauses a timer and does not count.
+
+export interface RuleTimers {
+  /** By CompiledRule.timerKey; absent: the rule did not hold when it was last evaluated. */
+  readonly heldSinceMs: ReadonlyMap<string, number>;
+  readonly evaluatedAtMs: number;
+}
+
+export const NO_RULE_TIMERS: RuleTimers = { heldSinceMs: new Map(), evaluatedAtMs: 0 };
+
+/** A longer time without an evaluation is a pause: three of the slow path's intervals, and … */
+const PAUSE_INTERVALS = 3;
+/** … at least three of its default. */
+const PAUSE_MIN_MS = 45_000;
+
+/** The instant at which timers are read. */
+export type TimerInstant = Pick<Facts, "monotonicMs" | "evaluationIntervalMs">;
+
+/** How long a rule that holds at that instant has held; 0 when it only begins to. */
+export function heldForMs(timers: RuleTimers, timerKey: string, at: TimerInstant): number {
+  const sinceMs = timers.heldSinceMs.get(timerKey);
+  return sinceMs === undefined ? 0 : Math.max(0, at.monotonicMs - sinceMs - pausedMs(timers, at));
+}
+
+/**
+ * The timers after a decision. heldRules is Plan.heldRules: bit i says that policy.rules[i] holds; undefined when the decision ended
+ * before any rule was evaluated, which leaves the timers as they are.
+ */
+export function advanceRuleTimers(
+  timers: RuleTimers,
+  policy: CompiledPolicy,
+  heldRules: number | undefined,
+  at: TimerInstant,
+): RuleTimers {
+  if (heldRules === undefined) return timers;
+  if (heldRules === 0) return NO_RULE_TIMERS;
+  const heldSinceMs = new Map<string, number>();
+  policy.rules.forEach((rule, index) => {
+    if ((heldRules & (1 << index)) !== 0)
+      heldSinceMs.set(rule.timerKey, at.monotonicMs - heldForMs(timers, rule.timerKey, at));
+  });
+  return { heldSinceMs, evaluatedAtMs: at.monotonicMs };
+}
+
+function pausedMs(timers: RuleTimers, { monotonicMs, evaluationIntervalMs }: TimerInstant): number {
+  const silentMs = monotonicMs - timers.evaluatedAtMs;
+  return silentMs > Math.max(PAUSE_MIN_MS, PAUSE_INTERVALS * evaluationIntervalMs) ? silentMs : 0;
+}
+
+/** By CompiledRule.timerKey, of rules that have held ever since. */
+export type VainExtends = ReadonlyMap<string, VainExtend>;
+
+/** For the many volumes that have none: shared. */
+export const NO_VAIN_EXTENDS: VainExtends = new Map();

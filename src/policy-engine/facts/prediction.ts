@@ -1,6 +1,5 @@
 // The facts as they will be: after a change of size, or at another use. Derived facts are asked the same questions as real ones.
-import type { Facts, Reading } from "./facts.ts";
-import type { MissingHistory, UsageWindows } from "./usage-history.ts";
+import type { Facts, MissingHistory, ReceivedReading, UsageWindows } from "./facts.ts";
 
 /** The facts after a change of size, with usedRatio as if `useFactor` times as much were used (1: as it is). */
 export function predictSize(facts: Facts, sizeBytes: number, useFactor: number): Facts {
@@ -20,6 +19,17 @@ export function predictSize(facts: Facts, sizeBytes: number, useFactor: number):
   };
 }
 
+/** The facts after an extend, with the inodes that it brings: as many for each byte as the last one did, or as there are now. */
+export function predictGrowth(facts: Facts, sizeBytes: number): Facts {
+  const grown = predictSize(facts, sizeBytes, 1);
+  const { reading: before, inodesPerByte } = facts.filesystem;
+  const { reading } = grown.filesystem;
+  if (reading?.inodesTotal === undefined || before?.inodesTotal === undefined) return grown;
+  const perByte = inodesPerByte ?? before.inodesTotal / before.capacityBytes;
+  const inodesTotal = before.inodesTotal + Math.floor(perByte * (reading.capacityBytes - before.capacityBytes));
+  return { ...grown, filesystem: { ...grown.filesystem, reading: { ...reading, inodesTotal } } };
+}
+
 /** The facts with the present capacity and another use, which the windows have seen too. */
 export function predictUse(facts: Facts, usedBytes: number): Facts {
   const { filesystem } = facts;
@@ -35,7 +45,7 @@ export function predictUse(facts: Facts, usedBytes: number): Facts {
   };
 }
 
-function withUse(reading: Reading, capacityBytes: number, usedBytes: number): Reading {
+function withUse(reading: ReceivedReading, capacityBytes: number, usedBytes: number): ReceivedReading {
   return { ...reading, capacityBytes, usedBytes, availableBytes: capacityBytes - usedBytes };
 }
 
@@ -52,6 +62,10 @@ class ScaledWindows implements UsageWindows {
     const bytes = this.#windows.maxUsedBytes(windowMs, nowMs);
     return typeof bytes === "number" ? Math.ceil(bytes * this.#factor) : bytes;
   }
+
+  mostSeenBytes(windowMs: number, nowMs: number): number {
+    return Math.ceil(this.#windows.mostSeenBytes(windowMs, nowMs) * this.#factor);
+  }
 }
 
 class RaisedWindows implements UsageWindows {
@@ -66,5 +80,9 @@ class RaisedWindows implements UsageWindows {
   maxUsedBytes(windowMs: number, nowMs: number): number | MissingHistory {
     const bytes = this.#windows.maxUsedBytes(windowMs, nowMs);
     return typeof bytes === "number" ? Math.max(bytes, this.#usedBytes) : bytes;
+  }
+
+  mostSeenBytes(windowMs: number, nowMs: number): number {
+    return Math.max(this.#windows.mostSeenBytes(windowMs, nowMs), this.#usedBytes);
   }
 }

@@ -1,18 +1,10 @@
-// What one volume used, over windows of up to 7 days that end now: the peak that a shrink must respect. Kept as a staircase: a
-// sample that a later one reaches can never be the peak again, so a volume that only grows keeps a single step. It must never
-// forget a peak early, and never pretend to have seen a time that it has not.
-import { formatDuration } from "../../units/duration.ts";
+// What one volume used, over windows of up to 7 days that end now: the peak that a shrink must respect. It is a staircase: a sample that a
+// later one reaches can never be the peak again, so a volume that only grows has a single step. It must never forget a peak early, and
+// never pretend to have seen a time that it has not.
+
+import { formatDuration } from "../../contracts/quantities/duration.ts";
+import type { MissingHistory, UsageWindows } from "./facts.ts";
 import { MAX_AHEAD_MS } from "./measurements.ts";
-
-/** What decisions ask of the history. */
-export interface UsageWindows {
-  /** The most bytes used at any time in the last windowMs, or what is missing to say so. */
-  maxUsedBytes(windowMs: number, nowMs: number): number | MissingHistory;
-}
-
-export interface MissingHistory {
-  readonly missing: string;
-}
 
 /** The most bytes used in one hour, as Prometheus remembers it. */
 export interface HourlyMaximum {
@@ -24,7 +16,7 @@ const HOUR_MS = 3_600_000;
 /** Steps are a second apart for this long, then an hour. */
 const FINE_MS = 600_000;
 const FINE_STEP_MS = 1000;
-export const MAX_WINDOW_MS = 7 * 24 * HOUR_MS;
+const MAX_WINDOW_MS = 7 * 24 * HOUR_MS;
 /** A span without a sample longer than this many intervals of the source is a gap. */
 const GAP_INTERVALS = 3;
 /** More of a window than this in gaps, and its peak is not known. */
@@ -54,7 +46,7 @@ export class UsageHistory implements UsageWindows {
     this.#push(sampledAtMs, usedBytes);
   }
 
-  /** Notes that the volume was looked at while an operation ran: no value to remember, and no gap. */
+  /** Notes that the volume was sampled while an operation ran: no value to remember, and no gap. */
   skip(sampledAtMs: number, intervalMs: number, nowMs: number): void {
     this.#advance(sampledAtMs, intervalMs, nowMs);
   }
@@ -67,7 +59,7 @@ export class UsageHistory implements UsageWindows {
     const [steps, gaps, sinceMs] = [this.#steps, this.#gaps, this.#sinceMs];
     const live = { seenAtMs: this.#seenAtMs, intervalMs: this.#intervalMs };
     this.#startAt(first.hourStartMs);
-    for (const hour of known) this.#pushHour(hour, sinceMs);
+    for (const hour of known) this.#pushHour(hour, Number.isNaN(sinceMs) ? nowMs : sinceMs);
     if (Number.isNaN(sinceMs)) return;
     if (sinceMs - this.#seenAtMs > GAP_INTERVALS * live.intervalMs) this.#addGap(this.#seenAtMs, sinceMs);
     for (let i = 0; i < steps.length; i += 2) this.#push(steps[i] ?? 0, steps[i + 1] ?? 0);
@@ -80,10 +72,18 @@ export class UsageHistory implements UsageWindows {
     const startMs = nowMs - windowMs;
     const missingMs = this.#missingMs(startMs, nowMs);
     if (!(missingMs <= windowMs * MAX_GAP_RATIO)) return { missing: missingText(missingMs, windowMs) };
+    return this.#mostSince(startMs) ?? { missing: "nothing has been measured yet" };
+  }
+
+  mostSeenBytes(windowMs: number, nowMs: number): number {
+    return this.#mostSince(nowMs - windowMs) ?? 0;
+  }
+
+  #mostSince(startMs: number): number | undefined {
     const steps = this.#steps;
     // The newest sample counts however old it is: nothing newer says otherwise.
     for (let i = 0; i < steps.length - 2; i += 2) if ((steps[i] ?? 0) >= startMs) return steps[i + 1] ?? 0;
-    return steps[steps.length - 1] ?? { missing: "nothing has been measured yet" };
+    return steps[steps.length - 1];
   }
 
   /** How many steps and gaps it keeps, for the memory metric. */
@@ -111,7 +111,7 @@ export class UsageHistory implements UsageWindows {
   #pushHour(hour: HourlyMaximum, beforeMs: number): void {
     if (hour.hourStartMs >= beforeMs) return;
     if (hour.hourStartMs > this.#seenAtMs) this.#addGap(this.#seenAtMs, hour.hourStartMs);
-    const endMs = Math.min(hour.hourStartMs + HOUR_MS, Number.isNaN(beforeMs) ? Number.POSITIVE_INFINITY : beforeMs);
+    const endMs = Math.min(hour.hourStartMs + HOUR_MS, beforeMs);
     this.#push(endMs, hour.usedBytes);
     this.#seenAtMs = endMs;
     this.#intervalMs = HOUR_MS;

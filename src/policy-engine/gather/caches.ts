@@ -1,14 +1,22 @@
 // The engine's view of the API server: one reflector per kind it reads.
-import { FILESYSTEMS } from "../../api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
-import { POLICY_PAGES, policyInBrief } from "../../api/policy-in-brief.ts";
-import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
-import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
-import { reflectorSet } from "../../kube/cache/reflector-set.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import type { KubeObject, Resource } from "../../kube/object.ts";
-import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS, STORAGE_CLASSES } from "../../kube/resources.ts";
-import type { Logger } from "../../process/log.ts";
+import { FILESYSTEMS } from "../../contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../contracts/kinds/filesystem-layout.ts";
+import {
+  CLUSTER_VOLUME_POLICIES,
+  POLICY_PAGES,
+  policyInBrief,
+  VOLUME_POLICIES,
+} from "../../contracts/kinds/volume-policy.ts";
+import type { KubeObject, Resource } from "../../contracts/kubernetes/object.ts";
+import {
+  NAMESPACES,
+  PERSISTENT_VOLUME_CLAIMS,
+  RESOURCE_QUOTAS,
+  STORAGE_CLASSES,
+} from "../../contracts/kubernetes/resources.ts";
+import { createReflector, type Reflector, reflectorSet } from "../../platform/kube/cache/reflector.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import type { Logger } from "../../platform/process/log.ts";
 
 export type Caches = ReturnType<typeof createCaches>;
 
@@ -27,7 +35,12 @@ export function createCaches(client: KubeClient, log: Logger) {
       },
     }),
     filesystems: of(FILESYSTEMS),
-    claims: of(PERSISTENT_VOLUME_CLAIMS),
+    claims: createReflector({
+      client,
+      resource: PERSISTENT_VOLUME_CLAIMS,
+      log,
+      indexes: { namespace: ({ metadata: { namespace = "" } }) => [namespace] },
+    }),
     storageClasses: of(STORAGE_CLASSES),
     namespaces: of(NAMESPACES),
     quotas: createReflector({

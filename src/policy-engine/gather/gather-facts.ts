@@ -1,42 +1,36 @@
 // Joins what the caches and the streams know of one volume into the facts of one decision. It reads caches only, and waits for nothing.
 
-import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
-import { isStepBefore } from "../../api/decision-time.ts";
-import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import { NO_LABELS } from "../../api/label-selector.ts";
-import { RECORDS } from "../../api/names.ts";
-import { otherAutoscalerOf } from "../../api/other-autoscalers.ts";
-import { objectKey } from "../../kube/object.ts";
-import type { PersistentVolumeClaim } from "../../kube/resources.ts";
-import type { Instant } from "../../process/clock.ts";
-import { parseQuantity } from "../../units/quantity.ts";
+import { highestEpoch, isStepBefore, stepBefore } from "../../contracts/formulas/decision-order.ts";
+import { filesystemSizeBytes } from "../../contracts/formulas/filesystem-size.ts";
+import { CONSOLIDATION_LIMIT_MS, type Filesystem, type WantedTarget } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, FsType, LastOperation } from "../../contracts/kinds/filesystem-layout.ts";
+import { isEmergencySince } from "../../contracts/kinds/grant.ts";
+import { type ClaimResize, claimResizeOf } from "../../contracts/ordinary-claim.ts";
+import { shortened } from "../../contracts/printable.ts";
+import { formatBytes, GIB, parseQuantity, readQuantity } from "../../contracts/quantities/quantity.ts";
+import type { Instant } from "../../platform/process/clock.ts";
 import {
   type ClaimFacts,
+  type ConsolidationFacts,
   claimKey,
   type Facts,
   type FilesystemFacts,
   type LastOperationFacts,
   type PlannedShrink,
-  type QuotaFacts,
   type RefusedShrink,
 } from "../facts/facts.ts";
-import { tightestQuota } from "../sizing/quota.ts";
 import type { Caches } from "./caches.ts";
-import { datedAtMs, recentChanges } from "./changes.ts";
-import { consolidationFacts } from "./consolidation-facts.ts";
-import type { NamespacePromises } from "./namespace-promises.ts";
-import { endInTime } from "./place-in-time.ts";
+import { claimFactsOf, quotaFactsOf } from "./claim-facts.ts";
+import { datedAtMs, endInTime, flapsOf, recentChanges } from "./operation-times.ts";
 import { policyShrinkOf, replacementOf } from "./policy-shrink.ts";
-import { raisedRequestBytes } from "./raised-request.ts";
-import { storageQuotas } from "./storage-quotas.ts";
+import type { PromisesLedger } from "./promises-draft.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
 export interface World {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses" | "quotas">;
-  readonly promises: NamespacePromises;
+  readonly promises: Pick<PromisesLedger, "othersBytes" | "othersOver">;
+  readonly evaluationIntervalMs: number;
   /** A configured Prometheus has not answered for several intervals. */
   metricsStale(monotonicMs: number): boolean;
 }
@@ -47,14 +41,14 @@ export interface Gathered {
   readonly layout: FilesystemLayout;
 }
 
-/** A target that nobody has acted on for this long no longer counts as under way … */
+/** A target without action for this long no longer counts as under way … */
 const PENDING_LIMIT_MS = 30_000;
 /** … and after this long no longer against the next. */
 const IN_VAIN_LIMIT_MS = 600_000;
 
 type ClaimOperations = "mounted" | "operationInProgress" | "lastOperation" | "extendsInVain" | "capacityAtExtendBytes";
 
-/** Undefined while the volume's objects are not all there: there is nothing to decide on, and nobody to tell. */
+/** Undefined while some of the volume's objects are missing: there is nothing to decide on, and no object to report on. */
 export function gather(world: World, state: VolumeState, at: Instant): Gathered | undefined {
   const { nowMs, monotonicMs } = at;
   const { caches } = world;
@@ -63,7 +57,7 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
   if (layout === undefined || claim === undefined) return undefined;
   const filesystem = caches.filesystems.store.get(claimKey(claim));
   const resize = layout.spec.backend === "claim" ? resizeOf(caches, claim) : undefined;
-  // Its claim tells in one piece what an ordinary claim has and what is still asked for; its layout tells it later.
+  // The claim of an ordinary volume shows in one piece what it has and what is still asked for; its layout shows it later.
   const sizeBytes = layout.spec.backend === "claim" ? resize?.capacityBytes : filesystemSizeBytes(layout);
   if (filesystem === undefined || sizeBytes === undefined) return undefined;
   const facts: Facts = {
@@ -77,24 +71,15 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
     },
     node: state.node,
     namespaceBytes: sizeBytes + world.promises.othersBytes(state.handle),
-    quota: quotaOf(world, claim, state.handle),
+    quota: quotaFactsOf(caches, world.promises, claim, state.handle),
     metricsStale: world.metricsStale(monotonicMs),
     ruleTimers: state.timers,
+    evaluationIntervalMs: world.evaluationIntervalMs,
+    vainExtends: state.vainExtends,
     changes: recentChanges(state),
+    flaps: flapsOf(state),
   };
   return { facts, filesystem, layout };
-}
-
-function quotaOf({ caches, promises }: World, claim: ClaimFacts, handle: string): QuotaFacts | undefined {
-  const quotas = storageQuotas(caches, claim.namespace);
-  if (quotas.length === 0) return undefined;
-  const object = caches.claims.store.get(claimKey(claim));
-  const ownBytes = object === undefined ? claim.nominalBytes : requestBytes(object);
-  return tightestQuota(
-    quotas,
-    { storageClassName: claim.storageClassName, requestBytes: ownBytes },
-    promises.othersOver(handle),
-  );
 }
 
 function resizeOf({ claims }: Pick<Caches, "claims">, claim: ClaimFacts): ClaimResize | undefined {
@@ -102,7 +87,7 @@ function resizeOf({ claims }: Pick<Caches, "claims">, claim: ClaimFacts): ClaimR
   return object && claimResizeOf(object);
 }
 
-/** Nobody of ours resizes an ordinary claim: what runs and what has ended stands on the claim itself. */
+/** Tidemark does not resize an ordinary claim: what runs and what has ended stands on the claim itself. */
 function claimOperations(
   state: VolumeState,
   { spec }: FilesystemLayout,
@@ -112,7 +97,7 @@ function claimOperations(
   const { claimGrowth } = state;
   const vain = stage === "None" ? targetInVain(state, monotonicMs) : undefined;
   return {
-    // Nobody may speak for one that is attached nowhere.
+    // No agent may speak for one that is attached nowhere.
     mounted: spec.nodeName !== undefined && state.reading !== undefined,
     capacityAtExtendBytes: claimGrowth?.capacityBeforeBytes,
     operationInProgress: stage === "None" ? pendingTarget(state, monotonicMs)?.kind : "Extend",
@@ -129,102 +114,10 @@ function endedExtend(outcome: "Succeeded" | "Failed", endedAtMs: number | undefi
   return endedAtMs === undefined ? undefined : { kind: "Extend", outcome, endedAtMs, reason, floorBytes: undefined };
 }
 
-/** The target that was set aside: nobody asks the driver for it. */
+/** The target that was set aside: the driver is not asked for it. */
 function targetInVain({ pending }: VolumeState, monotonicMs: number): PendingTarget | undefined {
   const sinceMs = monotonicMs - (pending?.writtenAtMs ?? Number.NaN);
   return sinceMs >= PENDING_LIMIT_MS && sinceMs < IN_VAIN_LIMIT_MS ? pending : undefined;
-}
-
-/** The claim that a layout belongs to. A claim of the same name that was made anew is another claim: undefined. */
-export function claimFactsOf(
-  caches: Pick<Caches, "claims" | "storageClasses">,
-  layout: FilesystemLayout,
-): ClaimFacts | undefined {
-  const { claimRef } = layout.spec;
-  const claim = claimRef && caches.claims.store.get(objectKey(claimRef));
-  return claim?.metadata.uid === claimRef?.uid && claim !== undefined ? claimFacts(caches, claim, layout) : undefined;
-}
-
-function claimFacts(
-  caches: Pick<Caches, "storageClasses">,
-  claim: PersistentVolumeClaim,
-  layout: FilesystemLayout,
-): ClaimFacts {
-  const isOrdinary = layout.spec.backend === "claim";
-  return {
-    namespace: claim.metadata.namespace ?? "",
-    name: claim.metadata.name,
-    labels: claim.metadata.labels ?? NO_LABELS,
-    annotations: claim.metadata.annotations ?? {},
-    storageClassName: claim.spec.storageClassName ?? "",
-    backend: layout.spec.backend ?? "loop",
-    // Of what kubelet mounts for others, nothing but its overhead matters here: that of ext4 is as large as any.
-    fsType: layout.spec.fsType ?? (isOrdinary ? "ext4" : "btrfs"),
-    volumeMode: layout.spec.volumeMode ?? "Filesystem",
-    ...(isOrdinary ? ordinaryWishes(caches, claim, layout) : ownWishes(caches, claim, layout)),
-    createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
-    deleting: claim.metadata.deletionTimestamp !== undefined,
-  };
-}
-
-/** What people and classes ask for, and what stands against it. */
-type ClaimWishes = Pick<
-  ClaimFacts,
-  "nominalBytes" | "initialSizeBytes" | "classMaxBytes" | "raisedRequestBytes" | "otherAutoscaler" | "infeasibleResize"
->;
-
-function ownWishes(
-  caches: Pick<Caches, "storageClasses">,
-  claim: PersistentVolumeClaim,
-  layout: FilesystemLayout,
-): ClaimWishes {
-  const parameters = caches.storageClasses.store.get(claim.spec.storageClassName ?? "")?.parameters ?? {};
-  const nominalBytes = requestBytes(claim);
-  return {
-    nominalBytes,
-    initialSizeBytes: quantityParameter(parameters["initialSize"]) ?? nominalBytes,
-    classMaxBytes: quantityParameter(parameters["maxSize"]),
-    raisedRequestBytes: raisedRequestBytes(claim, layout),
-    otherAutoscaler: undefined,
-    infeasibleResize: undefined,
-  };
-}
-
-// An ordinary claim's request is what we raise: its nominal size is the one that its user asked for. What he raises, its own driver
-// carries out.
-function ordinaryWishes(
-  caches: Pick<Caches, "storageClasses">,
-  claim: PersistentVolumeClaim,
-  layout: FilesystemLayout,
-): ClaimWishes {
-  const nominalBytes = quantityParameter(layout.metadata.annotations?.[RECORDS.requestedSize]) ?? requestBytes(claim);
-  return {
-    nominalBytes,
-    initialSizeBytes: nominalBytes,
-    classMaxBytes: undefined,
-    raisedRequestBytes: undefined,
-    otherAutoscaler: otherAutoscalerOf(claim, caches.storageClasses.store.get(claim.spec.storageClassName ?? "")),
-    infeasibleResize: infeasibleResize(claim, layout),
-  };
-}
-
-function requestBytes({ spec }: PersistentVolumeClaim): number {
-  return parseQuantity(spec.resources?.requests?.["storage"] ?? "0");
-}
-
-function infeasibleResize(claim: PersistentVolumeClaim, { spec }: FilesystemLayout): string | undefined {
-  const resize = claimResizeOf(claim);
-  if (resize?.stage !== "Infeasible") return undefined;
-  return infeasibleMessage(resize, spec.members?.[0]?.source.claim?.driver);
-}
-
-// A class whose parameter cannot be read never made a volume: CreateVolume refuses it by name.
-function quantityParameter(text: string | undefined): number | undefined {
-  try {
-    return text === undefined ? undefined : parseQuantity(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function filesystemFacts(
@@ -241,17 +134,17 @@ function filesystemFacts(
     mounted: status?.mounted ?? state.reading !== undefined,
     readOnly: readOnlyOf(layout),
     reading: state.reading,
-    growthBytesPerSecond: state.growthBytesPerSecond,
-    peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
-    // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
+    // An extend that was asked for while a shrink runs is under way, although the layout still shows the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
     policyShrink: policyShrinkOf(filesystem, layout, pending),
     replacement: replacementOf(filesystem, layout, at.nowMs),
     lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, filesystem, state, at),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     shrinksInVain: state.shrinksInVain,
+    inodesPerByte: inodesPerByteOf(state, layout.spec.fsType),
     capacityAtExtendBytes: undefined,
     history: state.history,
+    growth: state.growth,
     shrinksUnmounted: status?.shrinksUnmounted === true,
     immovable: status?.immovable,
     plannedShrink: plannedShrinkOf(filesystem, layout, pending),
@@ -259,7 +152,23 @@ function filesystemFacts(
   };
 }
 
-/** Its node begins nothing on it: what is asked for meanwhile would only lapse, and be asked for again. */
+/** ext4 brings its inodes by the block group, of 128 MiB: less growth says nothing of them. */
+const INODES_GROWTH_MIN_BYTES = GIB;
+
+/** Of the last extend, once a reading shows it. Only ext4 has a number of inodes that does not follow what is free. */
+function inodesPerByteOf(
+  { beforeExtend: before, reading }: VolumeState,
+  fsType: FsType | undefined,
+): number | undefined {
+  if (fsType !== "ext4") return undefined;
+  if (before?.inodesTotal === undefined || reading?.inodesTotal === undefined) return undefined;
+  const grownBytes = reading.capacityBytes - before.capacityBytes;
+  return grownBytes >= INODES_GROWTH_MIN_BYTES
+    ? Math.max(0, reading.inodesTotal - before.inodesTotal) / grownBytes
+    : undefined;
+}
+
+/** Its node starts nothing on it: a target would only lapse, and be asked for again. */
 function readOnlyOf({ status }: FilesystemLayout): string | undefined {
   if (status?.mounted !== true) return undefined;
   const said = status.conditions?.find(
@@ -320,7 +229,7 @@ function isOfFloor({ outcome, decidedAt }: LastOperation, target: WantedTarget |
 function lastOperationFacts(
   last: LastOperation,
   { spec: { target } }: Filesystem,
-  { lastEnd, reading, stamp }: VolumeState,
+  { lastEnd, reading }: VolumeState,
   at: Instant,
 ): LastOperationFacts {
   const { endedAt } = last;
@@ -328,7 +237,7 @@ function lastOperationFacts(
   return {
     kind: last.kind,
     outcome: last.outcome,
-    endedAtMs: endInTime(end, reading && { sampledAtMs: reading.sampledAtMs, stamp }),
+    endedAtMs: endInTime(end, reading),
     reason: last.reason,
     message: last.message,
     floorBytes: last.floor === undefined || !isOfFloor(last, target) ? undefined : parseQuantity(last.floor),
@@ -336,4 +245,92 @@ function lastOperationFacts(
     askedBytes: parseQuantity(last.to),
     reachedBytes: parseQuantity(last.reached),
   };
+}
+
+// What Filesystem and layout say of merging a filesystem's members: the operator wants it for a pod, or one was decided and is not over.
+// One that ended before its last step stays wanted, even without that pod: until then the filesystem is larger than it was. Pure.
+
+export function consolidationFacts(
+  filesystem: Filesystem,
+  layout: FilesystemLayout,
+  sizeBytes: number,
+  nowMs: number,
+): ConsolidationFacts | undefined {
+  if (layout.spec.backend !== "span") return undefined;
+  return unfinished(filesystem.spec.target, layout, sizeBytes, nowMs) ?? wantedByPod(filesystem, sizeBytes);
+}
+
+/** Whose slots and on which node; all of it stands next to the plan, in status.consolidation. */
+const BECAUSE_CHARACTERS = 80;
+
+function wantedByPod({ status }: Filesystem, sizeBytes: number): ConsolidationFacts | undefined {
+  const need = status?.consolidation;
+  const growthBytes = readQuantity(need?.growth);
+  if (need === undefined || growthBytes === undefined) return undefined;
+  const { members, message, obstacle } = need;
+  return {
+    members,
+    growthBytes,
+    sizeBytes,
+    because: shortened(message, BECAUSE_CHARACTERS),
+    obstacle,
+    underWay: false,
+  };
+}
+
+function unfinished(
+  target: WantedTarget | undefined,
+  layout: FilesystemLayout,
+  presentBytes: number,
+  nowMs: number,
+): ConsolidationFacts | undefined {
+  if (target?.members === undefined || isOvertaken(target, layout, presentBytes)) return undefined;
+  const { members, decidedAt } = target;
+  const wantedBytes = parseQuantity(target.size);
+  // What a deposed leader decided is not carried on once its node has heard of the present one, by its grant for one.
+  const isDeposed = target.epoch < highestEpoch(layout);
+  const isOver =
+    isDeposed || hasEnded(target, layout) || hasFailedFirst(target, layout) || isGivenUp(target, layout, presentBytes);
+  const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < CONSOLIDATION_LIMIT_MS;
+  if (!underWay && wantedBytes >= presentBytes) return undefined;
+  const because = `merging its members into ${members} is not over: it has ${formatBytes(presentBytes)}, and is to have ${formatBytes(wantedBytes)}`;
+  return { members, growthBytes: 0, sizeBytes: wantedBytes, because, underWay };
+}
+
+/** Carried out, given up, or with nothing left to do. */
+function hasEnded({ decidedAt }: WantedTarget, { spec, status }: FilesystemLayout): boolean {
+  const isCarried = spec.target?.decidedAt === decidedAt;
+  return status?.lastOperation?.decidedAt === decidedAt || (isCarried && spec.target?.size === spec.target?.from);
+}
+
+/** The extend that makes room for what leaves. */
+function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayout): boolean {
+  const last = status?.lastOperation;
+  return last?.decidedAt !== undefined && isStepBefore(last.decidedAt, decidedAt) && last.outcome !== "Succeeded";
+}
+
+/**
+ * The operator begins none that was decided on another size than the filesystem has: an extend that the former leader had decided, for one,
+ * ended right after.
+ */
+function isGivenUp(
+  { decidedAt, from }: WantedTarget,
+  { spec, status }: FilesystemLayout,
+  presentBytes: number,
+): boolean {
+  if (status?.operation || presentBytes === parseQuantity(from)) return false;
+  const steps = [decidedAt, stepBefore(decidedAt)];
+  const done = [spec.target?.decidedAt, status?.lastOperation?.decidedAt];
+  const isBegun = done.some((at) => at !== undefined && steps.includes(at));
+  return !isBegun && spec.members?.every(({ replaces }) => replaces?.decidedAt !== decidedAt) === true;
+}
+
+/**
+ * A raised request or an emergency has changed the size since: what is there now is what it is to have. Of the size that it was decided on
+ * nothing has, whatever the clock of its node was in an emergency before.
+ */
+function isOvertaken({ decidedAt, from }: WantedTarget, layout: FilesystemLayout, presentBytes: number): boolean {
+  const carriedMs = Date.parse(layout.spec.target?.decidedAt ?? "");
+  const isEmergency = isEmergencySince(layout, decidedAt) && presentBytes !== parseQuantity(from);
+  return isEmergency || carriedMs > Date.parse(decidedAt);
 }

@@ -1,29 +1,26 @@
-// What each namespace's filesystems have been promised, added up: sizes, targets under way, grants. Kept up by changes, so that
-// asking for a sum costs nothing however many volumes there are. What a node may still act on counts until it is known that it
-// does not: a target until it has ended, a grant until the agent has seen that it was taken back. It decides nothing.
-import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
-import type { Filesystem } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { ReadableStore } from "../../kube/cache/store.ts";
-import type { PersistentVolumeClaim } from "../../kube/resources.ts";
-import type { Clock } from "../../process/clock.ts";
-import { promisedBytes, type Stake, shareOf, type Wish } from "../sizing/namespace-budget.ts";
-import type { OverRequests } from "../sizing/quota.ts";
+// What each namespace's filesystems have been promised, added up: sizes, targets under way, grants. Changes update the sums, so that
+// reading one costs nothing. What a node may still act on counts: a target until it has ended, a grant until the agent has seen that it was
+// taken back. It decides nothing.
+
+import type { Filesystem } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import { EMERGENCY_LIFE_MS } from "../../contracts/kinds/grant.ts";
+import type { PersistentVolumeClaim } from "../../contracts/kubernetes/resources.ts";
+import type { ReadableStore } from "../../platform/kube/cache/store.ts";
+import type { Clock } from "../../platform/process/clock.ts";
+import { type Candidate, promisedBytes, type Stake, shareOf } from "../sizing/namespace-budget.ts";
 import type { Caches } from "./caches.ts";
+import type { PromisesLedger } from "./promises-draft.ts";
 import { type HeldGrant, requestedBytes, standingGrant, takenBytes } from "./volume-stake.ts";
 
-export interface NamespacePromises {
-  /** What the other filesystems of its namespace can grow to without asking again, all together. */
-  othersBytes(handle: string): number;
-  /** By how much that is more than their claims request. */
-  othersOver(handle: string): OverRequests;
+export interface NamespacePromises extends PromisesLedger {
   /** The largest size that the budget lets this one's grant have. */
   grantShare(handle: string, budgetBytes: number): number;
   /** A decision begins: what is still on its way to the API server, and what time has ended. */
   begin(handle: string, pendingBytes: number): void;
   /** An extend was decided: it counts from now on, until the next decision knows what became of it. */
   extending(handle: string, sizeBytes: number): void;
-  wishing(handle: string, wish: Omit<Wish, "grant">): void;
+  requesting(handle: string, candidate: Omit<Candidate, "grant">): void;
   /** A grant is being written, or taken back (0 bytes): it counts from now on, seen on its layout or not. */
   granting(handle: string, sizeBytes: number, epoch: number): void;
 }
@@ -39,7 +36,7 @@ const TAKEN_BACK_LIMIT_MS = EMERGENCY_LIFE_MS + 60_000;
 
 /** A grant that is on the layout no more; undefined generation: it is not there yet. */
 interface OtherGrant extends HeldGrant {
-  /** On the monotonic clock; from then on nobody can spend it. */
+  /** On the monotonic clock; from then on it cannot be spent. */
   readonly endsAtMs: number;
   /** The layout's generation since which it is not there: an agent that has observed this one knows. */
   readonly goneAtGeneration: number | undefined;
@@ -60,7 +57,7 @@ interface Account extends Stake {
   others: readonly OtherGrant[];
   takenBytes: number;
   grantedBytes: number;
-  wishedBytes: number;
+  candidateBytes: number;
   urgency: number;
 }
 
@@ -73,7 +70,7 @@ interface NamespaceSum extends OverSum {
   readonly classes: Map<string, OverSum>;
   readonly accounts: Set<Account>;
   promisedBytes: number;
-  /** The same if each had its wish. */
+  /** The same if each had its candidate. */
   wantedBytes: number;
 }
 
@@ -88,34 +85,13 @@ export function createNamespacePromises(
     claims: claims.store,
     monotonicMs,
   };
-  layouts.subscribe({
-    added: (layout) => seeLayout(book, layout),
-    updated: (layout) => seeLayout(book, layout),
-    deleted: ({ metadata }) => close(book, metadata.name),
-  });
-  const targetSeen = ({ metadata: { namespace, name } }: Filesystem): void => {
-    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
-  };
-  const requestSeen = ({ metadata: { namespace, name } }: PersistentVolumeClaim): void => {
-    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
-  };
-  filesystems.subscribe({ added: targetSeen, updated: targetSeen, deleted: targetSeen });
-  claims.subscribe({ added: requestSeen, updated: requestSeen });
+  follow(book, layouts, filesystems, claims);
   const withAccount = (handle: string, change: (account: Account) => void): void => {
     const account = book.accounts.get(handle);
     if (account !== undefined) change(account);
   };
   return {
-    othersBytes: (handle) => {
-      const account = book.accounts.get(handle);
-      return account === undefined ? Number.NaN : account.namespace.promisedBytes - promisedBytes(account);
-    },
-    othersOver: (handle) => {
-      const account = book.accounts.get(handle);
-      if (account === undefined) return { allBytes: Number.NaN, classBytes: Number.NaN };
-      const { namespace, ofClass, overBytes } = account;
-      return { allBytes: namespace.overBytes - overBytes, classBytes: ofClass.overBytes - overBytes };
-    },
+    ...ledgerOf(book),
     grantShare: (handle, budgetBytes) => {
       const account = book.accounts.get(handle);
       if (account === undefined) return Number.NaN;
@@ -134,8 +110,8 @@ export function createNamespacePromises(
         account.extendingBytes = Math.max(account.extendingBytes, sizeBytes);
         addUp(account);
       }),
-    wishing: (handle, { wishedBytes, urgency }) =>
-      withAccount(handle, (account) => addUp(account, wishedBytes, urgency)),
+    requesting: (handle, { candidateBytes, urgency }) =>
+      withAccount(handle, (account) => addUp(account, candidateBytes, urgency)),
     granting: (handle, sizeBytes, epoch) =>
       withAccount(handle, (account) => {
         const written = {
@@ -156,6 +132,46 @@ interface Book {
   readonly filesystems: ReadableStore<Filesystem>;
   readonly claims: ReadableStore<PersistentVolumeClaim>;
   readonly monotonicMs: () => number;
+}
+
+/** What is seen of each filesystem: its layout, its target, and its claim. */
+function follow(
+  book: Book,
+  layouts: Caches["layouts"],
+  filesystems: Caches["filesystems"],
+  claims: Caches["claims"],
+): void {
+  layouts.subscribe({
+    added: (layout) => seeLayout(book, layout),
+    updated: (layout) => seeLayout(book, layout),
+    deleted: ({ metadata }) => close(book, metadata.name),
+  });
+  const seen = ({ metadata: { namespace, name } }: Filesystem | PersistentVolumeClaim): void => {
+    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
+  };
+  filesystems.subscribe({ added: seen, updated: seen, deleted: seen });
+  claims.subscribe({ added: seen, updated: seen });
+}
+
+function ledgerOf({ accounts }: Book): PromisesLedger {
+  return {
+    entryOf: (handle) => {
+      const account = accounts.get(handle);
+      if (account === undefined) return undefined;
+      const { namespace, ofClass, requestBytes } = account;
+      return { namespace, ofClass, requestBytes, promisedBytes: promisedBytes(account) };
+    },
+    othersBytes: (handle) => {
+      const account = accounts.get(handle);
+      return account === undefined ? Number.NaN : account.namespace.promisedBytes - promisedBytes(account);
+    },
+    othersOver: (handle) => {
+      const account = accounts.get(handle);
+      if (account === undefined) return { allBytes: Number.NaN, classBytes: Number.NaN };
+      const { namespace, ofClass, overBytes } = account;
+      return { allBytes: namespace.overBytes - overBytes, classBytes: ofClass.overBytes - overBytes };
+    },
+  };
 }
 
 function seeLayout(book: Book, layout: FilesystemLayout): void {
@@ -188,7 +204,7 @@ function putInClass(account: Account, className: string): void {
   account.ofClass = ofClass;
 }
 
-/** What the node may hold beside the grant that stands now. */
+/** What the node may hold in addition to the standing grant. */
 function otherGrants(
   { standing: before, others }: Account,
   standing: HeldGrant | undefined,
@@ -251,7 +267,7 @@ function open(book: Book, handle: string, name: string): Account {
     others: [],
     takenBytes: 0,
     grantedBytes: 0,
-    wishedBytes: 0,
+    candidateBytes: 0,
     urgency: 0,
   };
   book.sums.set(name, namespace);
@@ -273,20 +289,19 @@ function close(book: Book, handle: string): void {
   if (namespace.accounts.size === 0) book.sums.delete(namespace.name);
 }
 
-type Promised = Pick<Stake, "takenBytes" | "grantedBytes" | "wishedBytes">;
+type Promised = Pick<Stake, "takenBytes" | "grantedBytes" | "candidateBytes">;
 
 function wantedBytes(stake: Promised): number {
-  return Math.max(promisedBytes(stake), stake.wishedBytes);
+  return Math.max(promisedBytes(stake), stake.candidateBytes);
 }
 
-// A batch that takes too long is ended at any call: all is worked out first, and then assigned with no call between.
-function addUp(account: Account, wishedBytes = account.wishedBytes, urgency = account.urgency): void {
+function addUp(account: Account, candidateBytes = account.candidateBytes, urgency = account.urgency): void {
   const takenNow = Math.max(account.recordedBytes, account.extendingBytes);
   const grantedNow = account.others.reduce(
     (most, { sizeBytes }) => Math.max(most, sizeBytes),
     account.standing?.sizeBytes ?? 0,
   );
-  const after: Promised = { takenBytes: takenNow, grantedBytes: grantedNow, wishedBytes };
+  const after: Promised = { takenBytes: takenNow, grantedBytes: grantedNow, candidateBytes };
   const promisedMore = promisedBytes(after) - promisedBytes(account);
   const wantedMore = wantedBytes(after) - wantedBytes(account);
   const overNow = Math.max(0, promisedBytes(after) - account.requestBytes);
@@ -299,6 +314,6 @@ function addUp(account: Account, wishedBytes = account.wishedBytes, urgency = ac
   account.overBytes = overNow;
   account.takenBytes = takenNow;
   account.grantedBytes = grantedNow;
-  account.wishedBytes = wishedBytes;
+  account.candidateBytes = candidateBytes;
   account.urgency = urgency;
 }

@@ -1,14 +1,13 @@
 // The policies in force: compiled when they change, a few at a time, and selected per claim. It writes nothing.
-import { NO_LABELS } from "../../api/label-selector.ts";
+import { NO_LABELS } from "../../contracts/schema/label-selector.ts";
 import { createPatternCache } from "../cel/functions/patterns.ts";
-import { createTimeLimit } from "../engine/synchronous-time-limit.ts";
+import { createTimeLimit } from "../engine/own-limits.ts";
 import type { ClaimFacts } from "../facts/facts.ts";
 import { type AnyPolicy, compilePolicy, outlinePolicy } from "../policies/compile-policy.ts";
 import type { CompiledPolicy, PolicyProblem } from "../policies/compiled-policy.ts";
 import { type PolicyEntry, ScopePolicies } from "../policies/scope-policies.ts";
 import { compileCeilings, PolicySet, type Selected } from "../policies/select-policy.ts";
 import type { Caches } from "./caches.ts";
-import { createCompileTurns } from "./compile-turns.ts";
 
 export interface PolicyBook {
   /** Who decides the claim, and under which ceilings. */
@@ -30,7 +29,10 @@ const COMPILE_LIMIT_MS = 2000;
 /** The cluster's own policies: no namespace has an empty name. */
 const CLUSTER = "";
 
-/** `onChange` hears of changes after they are in force; many at once are one. */
+/** All volumes are decided again after this long, also while more policies are compiled. */
+const ANNOUNCE_LIMIT_MS = 2000;
+
+/** `onChange` hears of changes after they are in force; those that come while policies are compiled are one. */
 export function createPolicyBook(
   caches: Pick<Caches, "policies" | "clusterPolicies" | "namespaces">,
   monotonicMs: () => number,
@@ -39,14 +41,10 @@ export function createPolicyBook(
   const scopes = new Map<string, ScopePolicies>();
   const compile = createLimitedCompile();
   let set: PolicySet | undefined;
-  let announcing: NodeJS.Immediate | undefined;
-
+  const announcement = createAnnouncement(onChange);
   const changed = (): void => {
     set = undefined;
-    announcing ??= setImmediate(() => {
-      announcing = undefined;
-      onChange();
-    });
+    announcement.soon(turns.isIdle());
   };
   const turns = createCompileTurns({
     step: (scope) => scopes.get(scope)?.compileNext(compile) ?? false,
@@ -87,8 +85,31 @@ export function createPolicyBook(
     settled: turns.settled,
     stop: () => {
       turns.stop();
-      clearImmediate(announcing);
+      announcement.stop();
     },
+  };
+}
+
+/** Once policies are compiled, or after a limit; many that are asked for are one. */
+function createAnnouncement(announce: () => void) {
+  let timer: NodeJS.Timeout | undefined;
+  let dueAtOnce: NodeJS.Immediate | undefined;
+  const stop = (): void => {
+    clearTimeout(timer);
+    clearImmediate(dueAtOnce);
+    timer = undefined;
+    dueAtOnce = undefined;
+  };
+  const now = (): void => {
+    stop();
+    announce();
+  };
+  return {
+    soon: (atOnce: boolean): void => {
+      if (atOnce) dueAtOnce ??= setImmediate(now);
+      else timer ??= setTimeout(now, ANNOUNCE_LIMIT_MS);
+    },
+    stop,
   };
 }
 
@@ -120,5 +141,74 @@ function createLimitedCompile(): (object: AnyPolicy) => CompiledPolicy {
     };
     const outline = outlinePolicy(object);
     return { ...outline, problems: [...outline.problems, problem] };
+  };
+}
+
+// Compiles policies in short turns, one namespace after another, with decisions in between. At most half of the thread's time goes into
+// compiling, however many policies change.
+
+/** A turn ends with the policy that passes it. */
+const TURN_MS = 10;
+/** However long a turn was, as on a machine that stands still. */
+const LONGEST_PAUSE_MS = 250;
+
+interface CompileTurns {
+  /** There is something to do in this scope. Where no turn was just held, it is begun at once. */
+  soon(scope: string): void;
+  /** Nothing is left to do. */
+  isIdle(): boolean;
+  /** Resolves once nothing is left to do. */
+  settled(): Promise<void>;
+  stop(): void;
+}
+
+interface TurnOptions {
+  /** Compiles one policy of the scope; whether there may be more to do. Never throws. */
+  readonly step: (scope: string) => boolean;
+  /** After each turn. */
+  readonly onTurn: () => void;
+  readonly monotonicMs: () => number;
+}
+
+export function createCompileTurns({ step, onTurn, monotonicMs }: TurnOptions): CompileTurns {
+  const scopes = new Set<string>();
+  let pause: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  let waiting: (() => void)[] = [];
+
+  const turn = (): void => {
+    pause = undefined;
+    const sinceMs = monotonicMs();
+    for (const scope of scopes) {
+      scopes.delete(scope);
+      // Behind all others, which have their turn first.
+      if (step(scope)) scopes.add(scope);
+      if (monotonicMs() - sinceMs >= TURN_MS) break;
+    }
+    onTurn();
+    if (scopes.size === 0) {
+      for (const resolve of waiting) resolve();
+      waiting = [];
+    }
+    const tookMs = monotonicMs() - sinceMs;
+    pause = setTimeout(turnOrRest, Math.min(LONGEST_PAUSE_MS, tookMs));
+  };
+  const turnOrRest = (): void => {
+    pause = undefined;
+    if (scopes.size > 0) turn();
+  };
+  return {
+    soon: (scope) => {
+      if (isStopped) return;
+      scopes.add(scope);
+      if (pause === undefined) turn();
+    },
+    isIdle: () => scopes.size === 0,
+    settled: () => (scopes.size === 0 ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))),
+    stop: () => {
+      isStopped = true;
+      scopes.clear();
+      clearTimeout(pause);
+    },
   };
 }

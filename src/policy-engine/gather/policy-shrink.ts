@@ -1,16 +1,19 @@
-// The shrink of a policy's that is under way, and the target that stops it: the present size, decided on itself. Pure.
-import { decisionTime, isStepBefore } from "../../api/decision-time.ts";
-import { asksToStay, type Filesystem, type WantedTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import { highestEpoch } from "../../api/highest-epoch.ts";
-import { formatBytes, parseQuantity } from "../../units/quantity.ts";
-import type { TargetToApply } from "../apply/apply-plan.ts";
-import type { FilesystemFacts } from "../facts/facts.ts";
-import type { Gathered } from "./gather-facts.ts";
+// The shrink of a policy's that is under way, and the targets that put the present size in a target's place: to stop one, or where a deposed
+// leader's was refused. Pure.
+
+import { decisionTime, highestEpoch, isStepBefore } from "../../contracts/formulas/decision-order.ts";
+import { filesystemSizeBytes } from "../../contracts/formulas/filesystem-size.ts";
+import { asksToStay, type Filesystem, type WantedTarget } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, MemberSpec } from "../../contracts/kinds/filesystem-layout.ts";
+import type { DecidedTarget } from "../../contracts/kinds/target.ts";
+import { formatBytes, parseQuantity } from "../../contracts/quantities/quantity.ts";
+import type { Facts, FilesystemFacts } from "../facts/facts.ts";
 import type { PendingTarget } from "./volume-registry.ts";
 
-/** Undefined: none runs or is to begin, or it is the operator's own, or it merges members for a pod, which a stop would leave larger than before. */
+/**
+ * Undefined: no shrink runs or is to begin, or it is the operator's own, or it merges members for a pod, which a stop would leave larger
+ * than before.
+ */
 export function policyShrinkOf(
   { spec: { target } }: Filesystem,
   layout: FilesystemLayout,
@@ -47,12 +50,12 @@ function madeFor({ decidedAt }: WantedTarget, { spec }: FilesystemLayout): Membe
   return spec.members?.find(({ replaces, state }) => replaces?.decidedAt === decidedAt && state !== "Removed");
 }
 
-/** From then on no replacement keeps the rules waiting: it is decided anew, on what there is, and what was made for it is used. */
+/** From then on a replacement no longer holds the rules: they decide again, on what there is, and what was made for it is used. */
 export const REPLACEMENT_LIMIT_MS = 600_000;
 
 /**
- * Of the shrink that stands, why nothing else is decided in its place: a driver may need minutes for the smaller member, and with each new
- * target that one would have to be made anew. Undefined: none is under way, or its size was changed by somebody else since.
+ * Of the shrink that stands, why nothing else is decided in its place: a driver may need minutes for the smaller member, and each new
+ * target would have it recreated. Undefined: no replacement is under way, or another process has changed its size since.
  */
 export function replacementOf(
   { spec: { target } }: Filesystem,
@@ -81,10 +84,44 @@ function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayou
   return last?.decidedAt !== undefined && isStepBefore(last.decidedAt, decidedAt) && last.outcome !== "Succeeded";
 }
 
-export function targetToStay(
-  { facts, filesystem, layout }: Pick<Gathered, "facts" | "filesystem" | "layout">,
-  epoch: number,
-): TargetToApply {
+interface Seen {
+  readonly facts: Facts;
+  readonly filesystem: Filesystem;
+  readonly layout: FilesystemLayout;
+}
+
+export function targetToStay({ facts, filesystem, layout }: Seen, epoch: number): DecidedTarget {
   const { sizeBytes } = facts.filesystem;
-  return { sizeBytes, fromBytes: sizeBytes, epoch, decidedAt: decisionTime(facts.nowMs, layout, filesystem) };
+  const decidedAt = decisionTime(facts.nowMs, layout, filesystem);
+  const unlimited = { notAfterMs: undefined, members: undefined, why: undefined };
+  return { sizeBytes, fromBytes: sizeBytes, epoch, decidedAt, ...unlimited };
+}
+
+// A deposed leader's target that came too late is refused by operator and agent, and the volume is Stalled for it. Where the present
+// leader wants no other size, it puts the present one in its place.
+
+/**
+ * Undefined: no target stands that was refused. An ordinary claim's is left: its request is never lowered. So is one that merges members
+ * of a filesystem that is larger for it: it alone says what size is to come back, and the present leader decides that again.
+ */
+export function inPlaceOfDeposed({ facts, filesystem, layout }: Seen, epoch: number): DecidedTarget | undefined {
+  const { operationInProgress, consolidation, sizeBytes } = facts.filesystem;
+  const { target } = filesystem.spec;
+  const isRefused = filesystem.status?.conditions?.some(
+    ({ type, status, reason }) => type === "Stalled" && status === "True" && reason === "StaleEpoch",
+  );
+  if (target === undefined || target.epoch >= epoch || isRefused !== true || isUnderWay(layout)) return undefined;
+  if (operationInProgress !== undefined || layout.spec.backend === "claim") return undefined;
+  if (consolidation !== undefined && consolidation.sizeBytes < sizeBytes) return undefined;
+  return targetToStay({ facts, filesystem, layout }, epoch);
+}
+
+/**
+ * A raised request, which stands on the layout alone, may wait for its member for minutes. The node never starts what a deposed leader
+ * decided.
+ */
+function isUnderWay(layout: FilesystemLayout): boolean {
+  const { target } = layout.spec;
+  if (target === undefined || target.epoch < highestEpoch(layout)) return false;
+  return target.decidedAt !== layout.status?.lastOperation?.decidedAt;
 }

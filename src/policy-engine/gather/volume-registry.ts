@@ -1,29 +1,48 @@
 // What the engine remembers of each volume between two decisions: readings, history, timers, the target under way. It is
 // memory only; all of it is gathered again after a restart, and until it is, nothing shrinks.
-import type { ScalingStatus } from "../../api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
-import type { Instant } from "../../process/clock.ts";
+
+import { NO_DATA_PROFILES } from "../../contracts/formulas/data-profiles.ts";
+import { filesystemSizeBytes } from "../../contracts/formulas/filesystem-size.ts";
+import type { Sample } from "../../contracts/gen/tidemark/samples/v1/samples.ts";
+import type { ScalingStatus } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, LastOperation, OperationKind } from "../../contracts/kinds/filesystem-layout.ts";
+import { readQuantity } from "../../contracts/quantities/quantity.ts";
+import { readSample } from "../../contracts/reading.ts";
+import type { Instant } from "../../platform/process/clock.ts";
 import type { Plan } from "../decide/plan.ts";
-import type { NodeFacts, PlannedShrink, Reading } from "../facts/facts.ts";
+import {
+  NO_RULE_TIMERS,
+  NO_VAIN_EXTENDS,
+  type NodeFacts,
+  type PlannedShrink,
+  type ReceivedReading,
+  type RuleTimers,
+  type VainExtends,
+} from "../facts/facts.ts";
+import type { GrowthHistory } from "../facts/growth-history.ts";
 import { UsageHistory } from "../facts/usage-history.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
-import { NO_RULE_TIMERS, type RuleTimers } from "../rules/rule-timers.ts";
-import { type Change, type Changes, datedAtMs, noteChanges } from "./changes.ts";
-import type { NodeStamp, SeenEnd } from "./place-in-time.ts";
-import type { PrometheusReading } from "./prometheus.ts";
+import {
+  type Change,
+  type Changes,
+  datedAtMs,
+  FLAPS_REMEMBERED_MS,
+  noteChanges,
+  noteEmergency,
+  type SeenEnd,
+} from "./operation-times.ts";
+import type { PrometheusReading } from "./prometheus/prometheus.ts";
 
 /** How often an agent sends at least one sample of each filesystem. */
 const AGENT_INTERVAL_MS = 1000;
 
 export interface PendingTarget {
-  readonly kind: "Extend" | "Shrink";
+  readonly kind: OperationKind;
   readonly sizeBytes: number;
-  /** What it may have meanwhile; 0: nothing more than it has. */
+  /** What it may have in between; 0: nothing more than it has. */
   readonly mostBytes: number;
   readonly decidedAt: string;
-  /** On the monotonic clock, as all times of this file that are no date of the API server. */
+  /** On the monotonic clock, as all times of this file except dates of the API server. */
   readonly writtenAtMs: number;
   /** What the filesystem showed when it was decided. */
   readonly capacityBytes: number | undefined;
@@ -41,7 +60,13 @@ export interface Guided {
   readonly atMs: number;
 }
 
-/** What is known of an ordinary claim's size; nobody reports its operations. */
+export interface ReportedPlan {
+  readonly plan: Plan;
+  readonly atMs: number;
+  readonly filesystemUID: string | undefined;
+}
+
+/** What is known of an ordinary claim's size; its operations have no report. */
 export interface ClaimGrowth {
   /** As the claim last said. */
   readonly sizeBytes: number;
@@ -51,28 +76,36 @@ export interface ClaimGrowth {
   readonly capacityBeforeBytes: number | undefined;
 }
 
+export interface Run {
+  readonly sinceMs: number;
+  /** Infinity while it runs. */
+  readonly untilMs: number;
+}
+
 export interface VolumeState extends Changes {
   readonly handle: string;
   claimGrowth: ClaimGrowth | undefined;
   readonly history: UsageHistory;
-  reading: Reading | undefined;
-  /** What dated the reading: its node's clock, or Prometheus', in which nothing but the same scrape is looked for. */
-  stamp: NodeStamp | undefined;
-  scrapedAtMs: number | undefined;
-  growthBytesPerSecond: number | undefined;
-  peakWriteBytesPerSecond: number | undefined;
+  /** Undefined while its policy reads none. */
+  growth: GrowthHistory | undefined;
+  reading: ReceivedReading | undefined;
   node: NodeFacts | undefined;
   timers: RuleTimers;
+  vainExtends: VainExtends;
+  /** What it showed when the last extend by this process was written; its inodes may have grown with it, or not. */
+  beforeExtend: Pick<ReceivedReading, "capacityBytes" | "inodesTotal"> | undefined;
   /** Its layout was seen before: what ends from now on ends when it is heard. */
   layoutKnown: boolean;
   lastEnd: SeenEnd | undefined;
-  /** How many shrinks in a row failed, or found somebody else at work, since this process began. */
+  /** The operation that runs, or ran last, as its layout shows it. */
+  lastRun: Run | undefined;
+  /** How many shrinks in a row failed, or found another process at work, since this process began. */
   shrinksInVain: number;
   pending: PendingTarget | undefined;
   /** When a shrink was last asked to stop; a cache may show that later. */
   stopAskedAtMs: number | undefined;
-  /** What the API server was last told: reports are written on change only. */
-  reported: { readonly plan: Plan; readonly atMs: number; readonly filesystemUID: string | undefined } | undefined;
+  /** The last report to the API server: reports are written on change only. */
+  reported: ReportedPlan | undefined;
   guided: Guided | undefined;
   /** An apply is under way: the next decision waits for it … */
   applying: boolean;
@@ -113,8 +146,10 @@ export function createVolumeRegistry(): VolumeRegistry {
     scraped: (handle, reading, intervalMs, at) => takeScrape(get(handle), reading, intervalMs, at),
     layoutSeen: (layout, at) => takeLayout(get(layout.metadata.name), layout, at),
     claimSeen: (handle, sizeBytes, at) => takeClaim(get(handle), sizeBytes, at),
-    recall: (handle, { extendedAt = [], shrunkAt = [] }, at) => {
+    recall: (handle, { extendedAt = [], shrunkAt = [], flappedAt = [], peakBeforeShrink }, at) => {
       const state = get(handle);
+      state.peakBeforeShrinkBytes = readQuantity(peakBeforeShrink) ?? state.peakBeforeShrinkBytes;
+      noteChanges(state.flaps, datedChanges(flappedAt, at), at, FLAPS_REMEMBERED_MS);
       noteChanges(state.extends, datedChanges(extendedAt, at), at);
       noteChanges(state.shrinks, datedChanges(shrunkAt, at), at);
     },
@@ -126,17 +161,19 @@ function newState(handle: string): VolumeState {
     handle,
     claimGrowth: undefined,
     history: new UsageHistory(),
+    growth: undefined,
     reading: undefined,
-    stamp: undefined,
-    scrapedAtMs: undefined,
-    growthBytesPerSecond: undefined,
-    peakWriteBytesPerSecond: undefined,
     node: undefined,
     timers: NO_RULE_TIMERS,
+    vainExtends: NO_VAIN_EXTENDS,
+    beforeExtend: undefined,
     extends: [],
     shrinks: [],
+    flaps: [],
+    peakBeforeShrinkBytes: undefined,
     layoutKnown: false,
     lastEnd: undefined,
+    lastRun: undefined,
     shrinksInVain: 0,
     pending: undefined,
     stopAskedAtMs: undefined,
@@ -150,28 +187,21 @@ function newState(handle: string): VolumeState {
 
 // A node has one stream, in which the order of arrival is the order of sampling. What its clock says makes no sample new or old.
 function takeSample(state: VolumeState, nodeName: string, sample: Sample, { nowMs, monotonicMs }: Instant): boolean {
-  const { sampledAtMs: stampMs, lastOperationEndedAtMs: afterEndMs } = sample;
-  if (state.node?.name === nodeName && state.stamp?.atMs === stampMs && state.stamp.afterEndMs === afterEndMs)
-    return false;
+  const { sampledAtMs, lastOperationEndedAtMs: afterEndMs } = sample;
+  const { reading: known, node } = state;
+  if (node?.name === nodeName && known?.sampledAtMs === sampledAtMs && known.afterEndMs === afterEndMs) return false;
   const usedBytes = sample.capacityBytes - sample.availableBytes;
   state.reading = {
-    sampledAtMs: monotonicMs,
-    aheadMs: stampMs - nowMs,
-    capacityBytes: sample.capacityBytes,
-    availableBytes: sample.availableBytes,
+    ...readSample(sample, monotonicMs),
     usedBytes,
-    inodesTotal: sample.inodesTotal,
-    inodesUsed: sample.inodesUsed,
-    dataProfiles: sample.dataProfiles,
+    aheadMs: sampledAtMs - nowMs,
+    afterEndMs,
     source: "agent",
     intervalMs: AGENT_INTERVAL_MS,
   };
-  state.stamp = { atMs: stampMs, afterEndMs };
-  state.growthBytesPerSecond = sample.growthBytesPerSecond;
-  state.peakWriteBytesPerSecond = sample.peakWriteBytesPerSecond;
   state.node = { name: nodeName, freeBytes: sample.nodeFreeBytes, ioUtilizationRatio: sample.ioUtilizationRatio };
   if (sample.operationInProgress) state.history.skip(monotonicMs, AGENT_INTERVAL_MS, monotonicMs);
-  else state.history.record(monotonicMs, usedBytes, AGENT_INTERVAL_MS, monotonicMs);
+  else recordUse(state, monotonicMs, usedBytes, AGENT_INTERVAL_MS, monotonicMs);
   return true;
 }
 
@@ -182,40 +212,76 @@ function takeScrape(
   intervalMs: number,
   { monotonicMs }: Instant,
 ): void {
-  const { ageMs, scrapedAtMs, ...figures } = scraped;
-  const sampledAtMs = monotonicMs - ageMs;
+  const { ageMs, ...figures } = scraped;
+  const takenMs = monotonicMs - ageMs;
   const known = state.reading;
-  if (known?.source === "prometheus" && state.scrapedAtMs === scrapedAtMs) return;
-  if (known !== undefined && sampledAtMs <= known.sampledAtMs) return;
-  const usedBytes = scraped.capacityBytes - scraped.availableBytes;
-  state.reading = { ...figures, sampledAtMs, aheadMs: 0, usedBytes, source: "prometheus", intervalMs };
-  state.stamp = undefined;
-  state.scrapedAtMs = scrapedAtMs;
-  state.growthBytesPerSecond = undefined;
-  state.peakWriteBytesPerSecond = undefined;
-  state.history.record(sampledAtMs, usedBytes, intervalMs, monotonicMs);
+  if (known?.source === "prometheus" && known.sampledAtMs === figures.sampledAtMs) return;
+  if (known !== undefined && takenMs <= known.takenMs) return;
+  const usedBytes = figures.capacityBytes - figures.availableBytes;
+  state.reading = {
+    ...figures,
+    takenMs,
+    dataProfiles: NO_DATA_PROFILES,
+    growthBytesPerSecond: undefined,
+    peakWriteBytesPerSecond: undefined,
+    usedBytes,
+    aheadMs: 0,
+    afterEndMs: undefined,
+    source: "prometheus",
+    intervalMs,
+  };
+  if (isDuring(state.lastRun, takenMs)) state.history.skip(takenMs, intervalMs, monotonicMs);
+  else recordUse(state, takenMs, usedBytes, intervalMs, monotonicMs);
+}
+
+/** What is in use then is not what it shows: a filesystem that gives a device back shows that as used, too. */
+function isDuring(run: Run | undefined, takenMs: number): boolean {
+  return run !== undefined && takenMs >= run.sinceMs && takenMs <= run.untilMs;
+}
+
+function recordUse(
+  { history, growth }: VolumeState,
+  takenMs: number,
+  usedBytes: number,
+  intervalMs: number,
+  nowMs: number,
+): void {
+  history.record(takenMs, usedBytes, intervalMs, nowMs);
+  growth?.record(takenMs, usedBytes);
 }
 
 function takeLayout(state: VolumeState, layout: FilesystemLayout, at: Instant): void {
   const last = layout.status?.lastOperation;
-  if (last !== undefined && last.endedAt !== state.lastEnd?.endedAt) {
-    const stampMs = Date.parse(last.endedAt);
-    const seenAtMs = state.layoutKnown ? at.monotonicMs : datedAtMs(stampMs, at);
-    state.lastEnd = { endedAt: last.endedAt, seenAtMs };
-    if (last.kind === "Shrink") state.shrinksInVain = isInVain(last) ? state.shrinksInVain + 1 : 0;
-    // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
-    if (last.reached !== last.from)
-      noteChanges(last.kind === "Extend" ? state.extends : state.shrinks, [{ stampMs, atMs: seenAtMs }], at);
-  }
+  state.lastRun = runOf(state.lastRun, layout, at);
+  if (last !== undefined && last.endedAt !== state.lastEnd?.endedAt) takeEnd(state, last, at);
   state.layoutKnown = true;
   const { pending } = state;
-  // Of an ordinary claim's size its layout tells later than the claim.
+  // Of an ordinary claim's size its layout shows a change later than the claim.
   if (pending === undefined || layout.spec.backend === "claim") return;
   const reachedBytes = filesystemSizeBytes(layout);
   const ended =
     last?.decidedAt === pending.decidedAt ||
     (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
   if (ended) state.pending = undefined;
+}
+
+function runOf(before: Run | undefined, { status }: FilesystemLayout, at: Instant): Run | undefined {
+  const isRunning = before?.untilMs === Number.POSITIVE_INFINITY;
+  if (!status?.operation) return isRunning ? { ...before, untilMs: at.monotonicMs } : before;
+  if (isRunning) return before;
+  return { sinceMs: datedAtMs(Date.parse(status.operation.startedAt), at), untilMs: Number.POSITIVE_INFINITY };
+}
+
+function takeEnd(state: VolumeState, last: LastOperation, at: Instant): void {
+  const stampMs = Date.parse(last.endedAt);
+  const seenAtMs = state.layoutKnown ? at.monotonicMs : datedAtMs(stampMs, at);
+  state.lastEnd = { endedAt: last.endedAt, seenAtMs };
+  if (last.kind === "Shrink") state.shrinksInVain = isInVain(last) ? state.shrinksInVain + 1 : 0;
+  // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
+  if (last.reached === last.from) return;
+  const change = { stampMs, atMs: seenAtMs };
+  noteChanges(last.kind === "Extend" ? state.extends : state.shrinks, [change], at);
+  if (last.kind === "Extend" && last.emergency === true) noteEmergency(state, change, state.reading?.usedBytes, at);
 }
 
 function isInVain({ outcome, reason }: LastOperation): boolean {

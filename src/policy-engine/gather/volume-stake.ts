@@ -1,11 +1,12 @@
 // What the records say that one filesystem has of its namespace's budget: reads Filesystem, FilesystemLayout and, of other drivers'
 // claims, the claim; it remembers nothing.
-import { claimResizeOf } from "../../api/claim-resize.ts";
-import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { budgetedBytes } from "../../api/filesystem-size.ts";
-import type { PersistentVolumeClaim } from "../../kube/resources.ts";
-import { parseQuantity } from "../../units/quantity.ts";
+
+import { budgetedBytes } from "../../contracts/formulas/filesystem-size.ts";
+import type { Filesystem, SizeTarget } from "../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
+import type { PersistentVolumeClaim } from "../../contracts/kubernetes/resources.ts";
+import { claimResizeOf } from "../../contracts/ordinary-claim.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
 
 /** Up to this size the node may grow the filesystem by itself. */
 export interface HeldGrant {
@@ -39,7 +40,7 @@ export function takenBytes(
   );
 }
 
-/** What its claim requests, which a ResourceQuota counts; 0: it has no claim any more. */
+/** What its claim requests, which a ResourceQuota counts; 0: its claim is gone. */
 export function requestedBytes(
   { spec: { claimRef } }: FilesystemLayout,
   claim: PersistentVolumeClaim | undefined,
@@ -52,7 +53,7 @@ export function requestedBytes(
 export function standingGrant(layout: FilesystemLayout): HeldGrant | undefined {
   const { emergency } = layout.spec;
   if (emergency === undefined || isRemoving(layout)) return undefined;
-  // An expiry that is no date has passed: the agent reads it so, too. One that is says nothing here: the node counts from its reading.
+  // An unreadable expiry has passed: the agent reads it so, too. A readable one says nothing here: the node counts from its reading.
   if (Number.isNaN(Date.parse(emergency.expiry))) return undefined;
   return { sizeBytes: readableBytes(emergency.size), epoch: emergency.epoch };
 }
@@ -72,7 +73,7 @@ function askedBytes(claim: PersistentVolumeClaim | undefined, { spec }: Filesyst
   return resize === undefined ? 0 : Math.max(resize.requestBytes, resize.capacityBytes);
 }
 
-// A Filesystem of a claim that was made anew is another volume's.
+// A Filesystem of a recreated claim is another volume's.
 function isOf(filesystem: Filesystem | undefined, { spec }: FilesystemLayout): boolean {
   const uid = filesystem?.spec.claimRef?.uid;
   return uid === undefined || uid === spec.claimRef?.uid;
@@ -82,7 +83,7 @@ function isRemoving({ spec: { members } }: FilesystemLayout): boolean {
   return members !== undefined && members.length > 0 && members.every(({ state }) => state === "Removed");
 }
 
-// What cannot be read is carried out by nobody.
+// What cannot be read is never carried out.
 function readableBytes(size: string | undefined): number {
   try {
     return size === undefined ? 0 : parseQuantity(size);

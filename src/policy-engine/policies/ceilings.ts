@@ -1,7 +1,8 @@
-// What cluster policies allow at most. The strictest of all that match a claim holds, whoever decides the claim; a ceiling that
+// What cluster policies allow at most. The strictest of all that match a claim holds, whichever policy decides the claim; a ceiling that
 // cannot be read allows nothing.
-import { clusterVolumePolicySpec, type Mode } from "../../api/volume-policy.ts";
-import { parseQuantity } from "../../units/quantity.ts";
+import { clusterVolumePolicySpec, type Mode } from "../../contracts/kinds/volume-policy.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
+import { withKnownModes } from "./field-reader.ts";
 
 export interface Ceilings {
   readonly maxBytes: Ceiling<number> | undefined;
@@ -26,7 +27,7 @@ export const NO_CEILINGS: Ceilings = {
 
 /** The ceilings that a cluster policy's spec carries. Total: what cannot be read allows nothing. */
 export function readCeilings(policy: string, spec: unknown): Ceilings {
-  const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(spec);
+  const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(withKnownModes(spec, "modes"));
   if (!parsed.success) return { ...NO_CEILINGS, maxBytes: { value: 0, policy } };
   const { max, bytesPerNamespace, modes, storageClassNames } = parsed.data ?? {};
   const from = <T>(value: T | undefined): Ceiling<T> | undefined =>
@@ -57,9 +58,9 @@ export function strictestCeilings(all: readonly Ceilings[]): Ceilings {
   );
 }
 
-const FREEDOM: Readonly<Record<Mode, number>> = { Recommend: 0, Approve: 1, Enforce: 2 };
+const FREEDOM: Readonly<Record<Mode, number>> = { Recommend: 0, Enforce: 1 };
 
-/** How much a mode lets Tidemark do by itself: Enforce > Approve > Recommend. */
+/** How much a mode lets Tidemark do by itself: Enforce > Recommend. */
 export function freedom(mode: Mode): number {
   return FREEDOM[mode];
 }

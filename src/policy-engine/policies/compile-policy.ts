@@ -1,8 +1,9 @@
-// From a policy as people wrote it to one that decides, or to every problem it has, each with its field, its place and a hint.
-// Total: nothing that a user can write throws here. A policy with problems is compiled all the same, without rules: it wins its
-// volumes and holds them.
-import { z } from "zod";
-import { TRIM_EVERY_MAX, TRIM_EVERY_MIN } from "../../api/trim.ts";
+// From a policy as people wrote it to one that decides, or to every problem it has, each with its field, its place and a hint. Total:
+// nothing that a user can write throws here. A policy with problems is compiled all the same, without rules: it wins its volumes and holds
+// them.
+import * as z from "zod";
+import type { ShrinkBehavior, StepBehavior } from "../../contracts/kinds/policy-behavior.ts";
+import { TRIM_EVERY_MAX, TRIM_EVERY_MIN } from "../../contracts/kinds/trim.ts";
 import {
   type ClusterVolumePolicy,
   type ClusterVolumePolicySpec,
@@ -10,25 +11,32 @@ import {
   DEFAULT_MODES,
   type VolumePolicy,
   volumePolicySpec,
-} from "../../api/volume-policy.ts";
-import { parseDuration } from "../../units/duration.ts";
+} from "../../contracts/kinds/volume-policy.ts";
+import { formatDuration, parseDuration } from "../../contracts/quantities/duration.ts";
+import { GIB } from "../../contracts/quantities/quantity.ts";
+import { compileVariables, growthWindowsOf, type Variables } from "../cel/expression.ts";
 import { createPatternCache, type PatternCache, PolicyPatterns } from "../cel/functions/patterns.ts";
-import { MAX_POLICY_CHARS } from "../cel/limits.ts";
-import { compileVariables, type Variables } from "../cel/variables.ts";
-import type { HoldPlan } from "../decide/plan.ts";
-import { compilePace, DEFAULT_EXTEND, DEFAULT_SHRINK } from "./compile-pace.ts";
-import { compileRules } from "./compile-rules.ts";
-import { type CompiledPolicy, type PolicyProblem, type SizeLimits } from "./compiled-policy.ts";
-import { FieldReader } from "./field-reader.ts";
+import { MAX_POLICY_CHARS, MAX_WINDOW_MS } from "../cel/limits.ts";
+import type { Direction, HoldPlan } from "../decide/plan.ts";
+import { compileRules, expressionsOf } from "./compile-rules.ts";
+import type {
+  CompiledPolicy,
+  Pace,
+  PolicyProblem,
+  PolicySelection,
+  ShrinkPace,
+  SizeLimits,
+} from "./compiled-policy.ts";
+import { FieldReader, withKnownModes } from "./field-reader.ts";
+import { createMaintenanceWindow, type MaintenanceWindow, MaintenanceWindowError } from "./maintenance-window.ts";
 import { expressionChars, policyChars } from "./policy-budget.ts";
-import type { PolicySelection } from "./policy-selection.ts";
 
 export type AnyPolicy = VolumePolicy | ClusterVolumePolicy;
 
 /** What the two kinds of policy share, and what only the cluster's has. */
 type PolicyFields = Omit<ClusterVolumePolicySpec, "ceilings">;
 
-/** Fields of which a misreading would extend what nobody wants extended: with one of them in doubt, minAvailable is not guarded. */
+/** A misreading of these fields could extend against the user's will: with a problem in one of them, minAvailable is not guarded. */
 const GUARDING_FIELDS = /^spec(\.(limits|mode|suspend)|$)/;
 
 /** Compiles a policy object as the API server, or a file, has it. Never throws. */
@@ -45,7 +53,7 @@ export function outlinePolicy(policy: AnyPolicy): CompiledPolicy {
 
 function readSpec(policy: AnyPolicy): { spec: PolicyFields; problems: PolicyProblem[] } {
   const schema = policy.kind === "VolumePolicy" ? volumePolicySpec : clusterVolumePolicySpec;
-  const parsed = schema.safeParse(policy.spec);
+  const parsed = schema.safeParse(withKnownModes(policy.spec, "mode"));
   if (parsed.success) return { spec: parsed.data, problems: [] };
   const problems = parsed.error.issues.map(({ path, message }) => ({ field: fieldOf(path), message }));
   return { spec: readableFields(policy.spec), problems };
@@ -82,13 +90,14 @@ function compileFields(
   const variables = readVariables(spec, reader, patterns);
   const rules = variables === undefined ? [] : compileRules(spec.rules ?? [], variables, reader);
   const extend = compilePace("extend", spec.behavior?.extend, DEFAULT_EXTEND, reader);
-  const shrink = compilePace("shrink", spec.behavior?.shrink, DEFAULT_SHRINK, reader);
+  const shrink = compileShrinkPace(spec.behavior?.shrink, reader);
   const { problems } = reader;
   return {
     ...outline,
     problems,
     guardsMinAvailable: guardsMinAvailable(problems),
     rules: problems.length > 0 ? [] : rules,
+    growthWindowsMs: problems.length > 0 ? [] : growthWindowsOf(rules.flatMap(expressionsOf)),
     extend,
     shrink,
     size: { ...outline.size, ranges: patterns.ranges },
@@ -116,6 +125,7 @@ function outlineFields(policy: AnyPolicy, spec: PolicyFields, reader: FieldReade
     },
     limits,
     rules: [],
+    growthWindowsMs: [],
     extend: DEFAULT_EXTEND,
     shrink: DEFAULT_SHRINK,
     onStaleMetrics: spec.onStaleMetrics ?? "ExtendOnly",
@@ -207,4 +217,73 @@ function withinBounds(key: string): HoldPlan {
     nextEligibleMs: undefined,
     heldRules: 0,
   };
+}
+
+// From spec.behavior to how fast a direction may go, with its defaults.
+
+const HOUR_MS = 3_600_000;
+export const DEFAULT_STABILIZATION_MS = 24 * HOUR_MS;
+const DEFAULT_STEPS = { minStepBytes: GIB, maxStepBytes: 100 * GIB, maxPerDay: undefined, windows: [] };
+const DEFAULT_EXTEND: Pace = { cooldownMs: 0, ...DEFAULT_STEPS };
+const DEFAULT_SHRINK: ShrinkPace = {
+  cooldownMs: 6 * HOUR_MS,
+  stabilizationMs: DEFAULT_STABILIZATION_MS,
+  ...DEFAULT_STEPS,
+};
+
+/** The pace of one direction; what is absent or refused is the default. */
+function compilePace(direction: Direction, spec: StepBehavior | undefined, defaults: Pace, reader: FieldReader): Pace {
+  if (spec === undefined) return defaults;
+  const field = `spec.behavior.${direction}`;
+  const minStepBytes = reader.size(`${field}.minStep`, spec.minStep);
+  const maxStepBytes = reader.size(`${field}.maxStep`, spec.maxStep);
+  const pace = {
+    cooldownMs: reader.duration(`${field}.cooldown`, spec.cooldown) ?? defaults.cooldownMs,
+    minStepBytes: minStepBytes ?? Math.min(defaults.minStepBytes, maxStepBytes ?? Number.POSITIVE_INFINITY),
+    maxStepBytes: maxStepBytes ?? Math.max(defaults.maxStepBytes, minStepBytes ?? 0),
+    maxPerDay: spec.maxPerDay ?? defaults.maxPerDay,
+    windows: readWindows(`${field}.windows`, spec.windows ?? [], reader),
+  };
+  if (pace.minStepBytes > pace.maxStepBytes)
+    reader.refuse(`${field}.maxStep`, `maxStep (${spec.maxStep}) is smaller than minStep (${spec.minStep})`);
+  return pace;
+}
+
+function compileShrinkPace(spec: ShrinkBehavior | undefined, reader: FieldReader): ShrinkPace {
+  const field = "spec.behavior.shrink.stabilization";
+  const written = reader.duration(field, spec?.stabilization);
+  if (written !== undefined && written > MAX_WINDOW_MS)
+    reader.refuse(
+      field,
+      `"${spec?.stabilization}" is longer than what is remembered of a volume's use`,
+      `write at most ${formatDuration(MAX_WINDOW_MS)}`,
+    );
+  const pace = compilePace("shrink", spec, DEFAULT_SHRINK, reader);
+  return { ...pace, stabilizationMs: written ?? DEFAULT_SHRINK.stabilizationMs };
+}
+
+/** Up to the first that is refused: it takes many times longer to find that one never opens than that one does. */
+function readWindows(field: string, windows: readonly WindowSpec[], reader: FieldReader): MaintenanceWindow[] {
+  const read: MaintenanceWindow[] = [];
+  for (const [index, window] of windows.entries()) {
+    const opened = readWindow(`${field}[${index}]`, window, reader);
+    if (opened === undefined) break;
+    read.push(opened);
+  }
+  return read;
+}
+
+type WindowSpec = NonNullable<StepBehavior["windows"]>[number];
+
+function readWindow(field: string, window: WindowSpec, reader: FieldReader): MaintenanceWindow | undefined {
+  const durationMs = reader.duration(`${field}.duration`, window.duration);
+  if (durationMs === 0)
+    reader.refuse(`${field}.duration`, "a window of 0s never opens", "write how long it stays open, such as 3h");
+  try {
+    return createMaintenanceWindow(window.cron, durationMs ?? 0, window.timeZone);
+  } catch (error) {
+    if (!(error instanceof MaintenanceWindowError)) throw error;
+    reader.refuse(field, error.message);
+    return undefined;
+  }
 }

@@ -1,7 +1,7 @@
 // From a policy's rules to what decide evaluates: CEL compiled, the one size that each asks for, its window and its timer.
-import type { PolicyRule } from "../../api/volume-policy.ts";
-import { type Compiled, compileExpression, type Expression } from "../cel/expression.ts";
-import type { Variables } from "../cel/variables.ts";
+import type { PolicyRule } from "../../contracts/kinds/volume-policy.ts";
+import { CompileError, problemOf } from "../cel/errors.ts";
+import { type Compiled, compileExpression, type Expression, type Variables } from "../cel/expression.ts";
 import type { CompiledRule, RuleSize } from "./compiled-policy.ts";
 import type { FieldReader } from "./field-reader.ts";
 
@@ -35,6 +35,7 @@ function compileRule(
           compileExpression(rule.messageExpression, "string", variables),
           reader,
         );
+  if (rule.action === "Shrink") refuseGrowth(field, { when, size }, reader);
   if (when === undefined || size === undefined) return undefined;
   return {
     name: rule.name,
@@ -44,9 +45,63 @@ function compileRule(
     forMs,
     message,
     windowMs: Math.max(0, ...when.windows.map(({ windowMs }) => windowMs)),
-    timerKey: `${rule.name}: ${rule.when}`,
+    timerKey: [rule.name, rule.when, rule.toExpression ?? ""].map((text) => textOf(text, variables)).join(": "),
   };
 }
+
+/** All that a rule evaluates. */
+export function expressionsOf({ when, size, message }: CompiledRule): Pick<Expression<unknown>, "growth">[] {
+  return [
+    when,
+    ...(size.kind === "toExpression" ? [size.expression] : []),
+    ...(message === undefined ? [] : [message]),
+  ];
+}
+
+interface Parts {
+  readonly when: Expression<boolean> | undefined;
+  readonly size: RuleSize | undefined;
+}
+
+/** How fast a volume fills says nothing of what it has needed, and that alone says how small it may be. */
+function refuseGrowth(field: string, { when, size }: Parts, reader: FieldReader): void {
+  const read = [
+    [`${field}.when`, when],
+    [`${field}.toExpression`, size?.kind === "toExpression" ? size.expression : undefined],
+  ] as const;
+  for (const [name, expression] of read) {
+    const fact = expression?.reads.find((one) => GROWTH_FACTS.includes(one));
+    if (expression === undefined || fact === undefined) continue;
+    const start = Math.max(0, expression.source.search(GROWTH_READ));
+    const refusal = new CompileError(
+      { start, end: start },
+      `a Shrink rule cannot read ${fact}: a volume that does not grow now may need its size again tomorrow`,
+      "compare a peak: volume.usedRatioMax('24h') < 0.3",
+    );
+    reader.refuseExpression(name, problemOf(expression.source, refusal));
+  }
+}
+
+const GROWTH_FACTS = ["volume.growthBytesPerSecond", "volume.secondsToFull"];
+/** Where an expression has it, or a variable that does. */
+const GROWTH_READ = /\bvolume\s*\.\s*(growthBytesPerSecond|secondsToFull)\b|\bvariables\s*\./;
+
+/** An expression with the sources of the variables that it reads. A text that only looks like one adds nothing wrong. */
+function textOf(source: string, { byName }: Variables): string {
+  const sources = new Map<string, string>();
+  const add = (text: string): void => {
+    for (const [, name = ""] of text.matchAll(VARIABLE)) {
+      const variable = byName.get(name);
+      if (variable === undefined || sources.has(name)) continue;
+      sources.set(name, variable.source);
+      add(variable.source);
+    }
+  };
+  add(source);
+  return [source, ...[...sources].map(([name, text]) => `${name} = ${text}`)].join("; ");
+}
+
+const VARIABLE = /\bvariables\s*\.\s*([a-zA-Z_][a-zA-Z0-9_]*)/g;
 
 function readSize(field: string, rule: PolicyRule, variables: Variables, reader: FieldReader): RuleSize | undefined {
   const given = SIZE_FIELDS.filter((name) => rule[name] !== undefined);

@@ -1,11 +1,12 @@
-// A policy as decisions use it: sizes in bytes, times in milliseconds, expressions compiled. Made by compilePolicy; nothing
-// here reads YAML or refuses anything.
-import type { ClaimBackend, Mode } from "../../api/volume-policy.ts";
+// A policy as decisions use it: sizes in bytes, times in milliseconds, expressions compiled, and which claims it selects. compilePolicy
+// makes it; nothing here reads YAML or refuses anything.
+import type { OperationKind } from "../../contracts/kinds/filesystem-layout.ts";
+import type { ClaimBackend, Mode } from "../../contracts/kinds/volume-policy.ts";
+import { type Labels, matchesSelector } from "../../contracts/schema/label-selector.ts";
+import type { LabelSelector } from "../../contracts/schema/schema.ts";
 import type { Expression } from "../cel/expression.ts";
 import type { HoldPlan } from "../decide/plan.ts";
 import type { MaintenanceWindow } from "./maintenance-window.ts";
-import type { PolicySize } from "./policy-budget.ts";
-import type { PolicySelection } from "./policy-selection.ts";
 
 export interface CompiledPolicy {
   /** "namespace/name" of a VolumePolicy, "name" of a ClusterVolumePolicy. */
@@ -22,14 +23,16 @@ export interface CompiledPolicy {
   readonly mode: { readonly extend: Mode; readonly shrink: Mode };
   readonly limits: SizeLimits;
   readonly rules: readonly CompiledRule[];
+  /** The times over which its rules read growth, milliseconds; empty: they read none. */
+  readonly growthWindowsMs: readonly number[];
   readonly extend: Pace;
-  readonly shrink: Pace;
+  readonly shrink: ShrinkPace;
   readonly onStaleMetrics: "Hold" | "ExtendOnly";
   /** How often its volumes give unused blocks back, as it is written; undefined: never by time. */
   readonly trimEvery: string | undefined;
   /** Whether it opts ordinary claims in: those that another driver provides. */
   readonly claimBackend: ClaimBackend;
-  /** What most volumes are told most of the time: made once, so that holding still costs nothing. */
+  /** The plan of most volumes at most times: made once, so that holding still costs nothing. */
   readonly withinBounds: HoldPlan;
   /** What it takes of its namespace's budget. */
   readonly size: PolicySize;
@@ -51,16 +54,21 @@ export interface Pace {
   readonly windows: readonly MaintenanceWindow[];
 }
 
+export interface ShrinkPace extends Pace {
+  /** Nothing is made smaller than the peak of this time needs; 0: than what is used at this instant. */
+  readonly stabilizationMs: number;
+}
+
 export interface CompiledRule {
   readonly name: string;
-  readonly action: "Extend" | "Shrink";
+  readonly action: OperationKind;
   readonly when: Expression<boolean>;
   readonly size: RuleSize;
   readonly forMs: number;
   readonly message: Expression<string> | undefined;
   /** The longest window that `when` looks at; 0 when it looks at this instant only. */
   readonly windowMs: number;
-  /** Names the rule's timer; changes with its condition, so that an edited rule starts anew. */
+  /** Names the rule's timer; changes with its condition, so that an edited rule starts from 0. */
   readonly timerKey: string;
 }
 
@@ -72,7 +80,14 @@ export type RuleSize =
   | { readonly kind: "to"; readonly bytes: number }
   | { readonly kind: "toExpression"; readonly expression: Expression<number> };
 
-/** One thing wrong with a policy, where it is, and what to do about it. */
+/** What a policy takes of its namespace's budget. */
+export interface PolicySize {
+  /** As `policyChars` counts them. */
+  readonly chars: number;
+  /** Ranges of characters that its patterns hold. */
+  readonly ranges: number;
+}
+
 export interface PolicyProblem {
   /** Such as "spec.rules[0].when". */
   readonly field: string;
@@ -81,4 +96,30 @@ export interface PolicyProblem {
   /** Where in a CEL expression; both count from 1. */
   readonly line?: number;
   readonly column?: number;
+}
+
+/** A policy's selecting half: the namespaced kind has a namespace, the cluster's a namespaceSelector. */
+export interface PolicySelection {
+  readonly namespace: string | undefined;
+  readonly namespaceSelector: LabelSelector | undefined;
+  readonly selector: LabelSelector | undefined;
+  /** Undefined: every class. */
+  readonly storageClassNames: ReadonlySet<string> | undefined;
+  readonly priority: number;
+  readonly createdAtMs: number;
+}
+
+/** The part of a claim that selection looks at. */
+export interface SelectableClaim {
+  readonly namespace: string;
+  readonly labels: Labels;
+  readonly storageClassName: string;
+}
+
+/** Whether the selection covers a claim. A namespaced policy never reaches beyond its own namespace. */
+export function selectsClaim(selection: PolicySelection, claim: SelectableClaim, namespaceLabels: Labels): boolean {
+  if (selection.namespace !== undefined && selection.namespace !== claim.namespace) return false;
+  if (selection.storageClassNames?.has(claim.storageClassName) === false) return false;
+  if (!matchesSelector(selection.namespaceSelector, namespaceLabels)) return false;
+  return matchesSelector(selection.selector, claim.labels);
 }

@@ -1,8 +1,8 @@
 // Reads the texts of a policy's fields and collects what is wrong with them, field by field, instead of stopping at the first.
-import { parseDuration } from "../../units/duration.ts";
-import { parseQuantity } from "../../units/quantity.ts";
-import { parsePercent } from "../../units/ratio.ts";
-import type { ExpressionProblem } from "../cel/problem.ts";
+import { parseDuration } from "../../contracts/quantities/duration.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
+import { parsePercent } from "../../contracts/quantities/ratio.ts";
+import type { ExpressionProblem } from "../cel/errors.ts";
 import type { PolicyProblem } from "./compiled-policy.ts";
 
 export class FieldReader {
@@ -25,7 +25,7 @@ export class FieldReader {
   size(field: string, text: string | undefined): number | undefined {
     const bytes = this.#read(field, text, parseQuantity);
     if (bytes !== 0) return bytes;
-    this.refuse(field, `"${text}" is no size`, "write a size such as 1Gi, or leave the field out");
+    this.refuse(field, `"${text}" is not a size`, "write a size such as 1Gi, or leave the field out");
     return undefined;
   }
 
@@ -55,4 +55,17 @@ export class FieldReader {
       return undefined;
     }
   }
+}
+
+/** What has them in `field`, with Recommend for Approve: both only report. Its other fields, and other words, stay as they are. */
+export function withKnownModes(written: unknown, field: "mode" | "modes"): unknown {
+  const fields = fieldsOf(written);
+  const modes = fieldsOf(fields?.[field]);
+  if (modes === undefined) return written;
+  const known = Object.entries(modes).map(([direction, mode]) => [direction, mode === "Approve" ? "Recommend" : mode]);
+  return { ...fields, [field]: Object.fromEntries(known) as unknown };
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
 }

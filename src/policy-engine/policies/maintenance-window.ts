@@ -1,7 +1,7 @@
 // The times at which changes may start: a cron pattern that opens a window, and how long it stays open. Pure in spite of the
 // cron package: it is asked about given instants only and never schedules anything.
 import { Cron } from "croner";
-import { formatDuration } from "../../units/duration.ts";
+import { formatDuration } from "../../contracts/quantities/duration.ts";
 
 export interface MaintenanceWindow {
   /** As people write it: "0 2 * * * for 3h (Europe/Berlin)". */

@@ -1,16 +1,9 @@
 // How much one policy, and all policies of one namespace, may ask to have compiled. Compiling is done on the thread that decides for
 // the whole cluster, and who may write policies in one namespace must not hold it up.
-import type { ClusterVolumePolicySpec } from "../../api/volume-policy.ts";
-import { MAX_NAMESPACE_CHARS, MAX_NAMESPACE_RANGES } from "../cel/limits.ts";
-import type { PolicyProblem } from "./compiled-policy.ts";
 
-/** What a policy takes of its namespace's budget. */
-export interface PolicySize {
-  /** As `policyChars` counts them. */
-  readonly chars: number;
-  /** Ranges of characters that its patterns hold. */
-  readonly ranges: number;
-}
+import type { ClusterVolumePolicySpec } from "../../contracts/kinds/volume-policy.ts";
+import { MAX_NAMESPACE_CHARS, MAX_NAMESPACE_RANGES } from "../cel/limits.ts";
+import type { PolicyProblem, PolicySize } from "./compiled-policy.ts";
 
 export const NO_SIZE: PolicySize = { chars: 0, ranges: 0 };
 

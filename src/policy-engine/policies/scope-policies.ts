@@ -1,8 +1,9 @@
 // The policies of one namespace, or those of the cluster: which of them are compiled, which one is next, and which are too many. The
 // oldest go on up to the namespace's budget. Compiling is the caller's, one policy at a time.
+
 import { type AnyPolicy, outlinePolicy } from "./compile-policy.ts";
-import type { CompiledPolicy, PolicyProblem } from "./compiled-policy.ts";
-import { NO_SIZE, namespaceRefusal, type PolicySize, sumOfSizes } from "./policy-budget.ts";
+import type { CompiledPolicy, PolicyProblem, PolicySize } from "./compiled-policy.ts";
+import { NO_SIZE, namespaceRefusal, sumOfSizes } from "./policy-budget.ts";
 
 /** A policy object, and what it compiled to or why it does not. */
 export interface PolicyEntry {

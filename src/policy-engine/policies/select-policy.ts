@@ -1,9 +1,8 @@
 // Which policy decides a claim, and which ceilings stand over it. A namespaced policy goes before every cluster policy; within
 // one scope the highest priority wins, then the oldest. Invalid and suspended policies win like any other: they hold.
-import type { ClusterVolumePolicy, ClusterVolumePolicySpec } from "../../api/volume-policy.ts";
+import type { ClusterVolumePolicy, ClusterVolumePolicySpec } from "../../contracts/kinds/volume-policy.ts";
 import { type Ceilings, readCeilings, strictestCeilings } from "./ceilings.ts";
-import type { CompiledPolicy } from "./compiled-policy.ts";
-import { type PolicySelection, type SelectableClaim, selectsClaim } from "./policy-selection.ts";
+import { type CompiledPolicy, type PolicySelection, type SelectableClaim, selectsClaim } from "./compiled-policy.ts";
 
 /** What selection says about one claim. */
 export interface Selected {
@@ -38,7 +37,7 @@ interface Answer {
 /** From so many of one namespace on, the answer for a claim is remembered. */
 const MANY_POLICIES = 16;
 
-/** All policies of the cluster, in the order in which they win. Immutable: made anew when a policy changes. */
+/** All policies of the cluster, in the order in which they win. Immutable: recreated when a policy changes. */
 export class PolicySet {
   readonly #byNamespace = new Map<string, CompiledPolicy[]>();
   readonly #cluster: CompiledPolicy[] = [];

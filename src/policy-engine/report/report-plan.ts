@@ -1,18 +1,23 @@
-// Says what was decided: the Filesystem's status.scaling and an Event, both from the plan alone, so that they tell the same. When
-// to report is the engine's; it counts the metric and writes the log line right after, from the same plan.
-import type { Filesystem, ScalingStatus } from "../../api/filesystem.ts";
-import { CHANGE_TIMES_LIMIT, FILESYSTEMS } from "../../api/filesystem.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import { printable } from "../../api/printable.ts";
-import type { HoldReason } from "../../api/reasons.ts";
-import type { KubeClient } from "../../kube/client/client.ts";
-import { onLatest, sameObject, versionOf } from "../../kube/client/on-latest.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import { formatQuantity } from "../../units/quantity.ts";
+// Says what was decided: the Filesystem's status.scaling and an Event, both from the plan alone, so that they agree. When to report is the
+// engine's; it counts the metric and writes the log line right after, from the same plan.
+import {
+  CHANGE_TIMES_LIMIT,
+  FILESYSTEMS,
+  type Filesystem,
+  FLAP_TIMES_LIMIT,
+  type ScalingStatus,
+} from "../../contracts/kinds/filesystem.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../contracts/names.ts";
+import { printable } from "../../contracts/printable.ts";
+import { formatQuantity } from "../../contracts/quantities/quantity.ts";
+import type { HoldReason } from "../../contracts/reasons.ts";
+import type { KubeClient } from "../../platform/kube/client/client.ts";
+import { onLatest, sameObject, versionOf } from "../../platform/kube/client/writes.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
 import type { ChangePlan, Plan } from "../decide/plan.ts";
-import type { Change, Changes } from "../gather/changes.ts";
+import type { Change, Changes } from "../gather/operation-times.ts";
 
-/** Holds that somebody should look at; the others are the quiet normal state and make no Event. */
+/** Holds that people should look at; the others are the quiet normal state and make no Event. */
 const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "PolicyInvalid",
   "AtMaximum",
@@ -23,7 +28,6 @@ const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "ShrinkNotCrashSafe",
   "ShrinkUnsupported",
   "TooManyChanges",
-  "ApprovalRequired",
   "OtherAutoscaler",
   "ResizeInfeasible",
   "ReadOnly",
@@ -65,9 +69,14 @@ export async function reportPlan(
       return true;
     },
   );
-  const event = eventOf(plan);
-  if (isWritten && event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
+  if (isWritten) recordPlan(events, filesystem, plan);
   return isWritten;
+}
+
+/** The Event alone. */
+export function recordPlan(events: EventRecorder, filesystem: Filesystem, plan: Plan): void {
+  const event = eventOf(plan);
+  if (event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
 }
 
 function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
@@ -89,10 +98,18 @@ function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
   };
 }
 
-function changeTimes(changes: Changes): Pick<ScalingStatus, "extendedAt" | "shrunkAt"> {
+function changeTimes(
+  changes: Changes,
+): Pick<ScalingStatus, "extendedAt" | "shrunkAt" | "flappedAt" | "peakBeforeShrink"> {
+  const { peakBeforeShrinkBytes: peakBytes, flaps } = changes;
   const texts = (of: readonly Change[]): string[] =>
     of.slice(-CHANGE_TIMES_LIMIT).map(({ stampMs }) => new Date(stampMs).toISOString());
-  return { extendedAt: texts(changes.extends), shrunkAt: texts(changes.shrinks) };
+  return {
+    extendedAt: texts(changes.extends),
+    shrunkAt: texts(changes.shrinks),
+    ...(flaps.length === 0 ? {} : { flappedAt: texts(flaps).slice(-FLAP_TIMES_LIMIT) }),
+    ...(peakBytes === undefined ? {} : { peakBeforeShrink: formatQuantity(peakBytes) }),
+  };
 }
 
 function quantityOrNothing(bytes: number | undefined): string | undefined {

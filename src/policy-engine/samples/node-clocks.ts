@@ -1,10 +1,11 @@
-// Whether the clocks of nodes and the engine's agree, by what agents stamp on their samples, and a Warning on the NodeStorage where they do
-// not: once for each change of the difference. It stops nothing by itself; differenceOfClocks says what a decision makes of it.
-import { API_VERSION } from "../../api/names.ts";
-import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
-import type { EventRecorder } from "../../kube/events/events.ts";
-import type { Instant } from "../../process/clock.ts";
-import type { Logger } from "../../process/log.ts";
+// Whether the clocks of nodes and the engine's agree, by the times on the agents' samples. Where they do not, the NodeStorage gets a
+// Warning, once for each change of the difference. It stops nothing by itself; differenceOfClocks says what a decision makes of it.
+
+import { NODE_STORAGES, type NodeStorage } from "../../contracts/kinds/node-storage.ts";
+import { API_VERSION } from "../../contracts/names.ts";
+import type { EventRecorder } from "../../platform/kube/events/events.ts";
+import type { Instant } from "../../platform/process/clock.ts";
+import type { Logger } from "../../platform/process/log.ts";
 import { differenceOfClocks, MAX_AHEAD_MS } from "../facts/measurements.ts";
 
 export interface NodeClocks {
@@ -14,7 +15,7 @@ export interface NodeClocks {
 
 /** A network that holds a stream up makes a node's clock look behind, for as long. */
 const LASTS_MS = 10_000;
-/** Differences within this are one and the same: clocks drift while nobody sets them. */
+/** Differences within this are one and the same: a clock drifts until it is set. */
 const SAME_MS = MAX_AHEAD_MS;
 /** A node that is gone is forgotten when this many others are known. */
 const NODES_LIMIT = 10_000;
@@ -25,7 +26,7 @@ interface Heard {
   readonly sinceMs: number;
 }
 
-/** What the engine's leader tells; a replica that only watches tells nothing. */
+/** The engine's leader reports; a replica that only watches does not. */
 export function createNodeClocks(
   events: Pick<EventRecorder, "record">,
   isLeader: () => boolean,
@@ -37,7 +38,7 @@ export function createNodeClocks(
     const before = warned.get(nodeName);
     if (!isLeader() || (before !== undefined && isSame(before, aheadMs))) return;
     warned.set(nodeName, aheadMs);
-    const message = `The clock of node ${nodeName} ${difference}. Set it right (chrony, NTP). Until then nothing on it shrinks; extends go on.`;
+    const message = `Set the clock of the node right (chrony, NTP): it ${difference}. Until then nothing on it shrinks; extends go on`;
     events.record(nodeStorage(nodeName), "Warning", "ClockDiffers", message);
     log.warn({ nodeName, aheadMs }, message);
   };

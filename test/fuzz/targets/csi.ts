@@ -2,20 +2,19 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { kubeletPath } from "../../../src/agent/csi/kubelet-path.ts";
-import { isUUID, snapshotUIDOf, volumeUIDOf } from "../../../src/api/identity.ts";
-import { accessOf } from "../../../src/csi/access.ts";
-import { LOCAL, SPAN } from "../../../src/csi/driver.ts";
-import { handleOf } from "../../../src/csi/volume-id.ts";
+import { kubeletPath } from "../../../src/agent/csi/mount-volume.ts";
+import { accessOf } from "../../../src/contracts/csi/access.ts";
+import { LOCAL, SPAN } from "../../../src/contracts/csi/driver.ts";
 import {
   CreateSnapshotRequest,
   CreateVolumeRequest,
   GetCapacityRequest,
   NodePublishVolumeRequest,
-} from "../../../src/gen/csi/v1/csi.ts";
-import { capacityQuestion } from "../../../src/operator/csi/capacity-question.ts";
-import { snapshotOrderOf } from "../../../src/operator/csi/snapshot-order.ts";
-import { orderOf } from "../../../src/operator/csi/volume-order.ts";
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { handleOf, isUUID, snapshotUIDOf, volumeUIDOf } from "../../../src/contracts/identity.ts";
+import { capacityQuestion } from "../../../src/operator/csi/read-calls.ts";
+import { orderOf } from "../../../src/operator/csi/requests/volume-order.ts";
+import { snapshotOrderOf } from "../../../src/operator/csi/snapshots.ts";
 import {
   blockCapability,
   buildCreateVolumeRequest,
@@ -24,7 +23,7 @@ import {
 } from "../../builders/create-volume-request.ts";
 import { NODE, VOLUME_UID } from "../../builders/volume.ts";
 import { messageMutator } from "../messages.ts";
-import { accepted, decoded, type FuzzTarget, pure } from "../target.ts";
+import { decoded, type FuzzTarget, pure } from "../target.ts";
 
 const HANDLE = `fs-${VOLUME_UID}`;
 
@@ -63,9 +62,9 @@ const span = { ...PARAMETERS, backend: "span", memberStorageClassName: "fast", m
 const createVolume: FuzzTarget = {
   name: "CSI CreateVolume",
   parsers: [
-    "src/operator/csi/volume-order.ts",
-    "src/operator/csi/volume-parameters.ts",
-    "src/operator/csi/volume-size.ts",
+    "src/operator/csi/requests/volume-order.ts",
+    "src/operator/csi/requests/volume-parameters.ts",
+    "src/operator/csi/requests/volume-parameters.ts",
   ],
   seeds: () =>
     [
@@ -78,11 +77,11 @@ const createVolume: FuzzTarget = {
       }),
     ].map((request) => Buffer.from(CreateVolumeRequest.encode(request).finish())),
   mutate: messageMutator(CreateVolumeRequest, WORDS),
-  refusals: ["Refused"],
+  refusals: ["Refused", "Refusal"],
   start: pure((input) => {
     const request = decoded(CreateVolumeRequest.decode, input);
     const isSpan = request.parameters["backend"] === "span";
-    const order = accepted(orderOf(request, isSpan ? SPAN : LOCAL));
+    const order = orderOf(request, isSpan ? SPAN : LOCAL);
     const { requiredBytes = 0, limitBytes = 0 } = request.capacityRange ?? {};
     assert.ok(requiredBytes >= 0 && limitBytes >= 0, "CSI: sizes are not negative");
     assert.ok(Number.isSafeInteger(order.requestedBytes) && order.requestedBytes > 0, `${order.requestedBytes} bytes`);
@@ -109,7 +108,7 @@ const createVolume: FuzzTarget = {
 
 const createSnapshot: FuzzTarget = {
   name: "CSI CreateSnapshot",
-  parsers: ["src/operator/csi/snapshot-order.ts", "src/csi/volume-id.ts", "src/operator/csi/named-uid.ts"],
+  parsers: ["src/operator/csi/snapshots.ts", "src/contracts/identity.ts", "src/operator/csi/requests/volume-order.ts"],
   seeds: () =>
     [
       { name: `snapshot-${VOLUME_UID}`, sourceVolumeId: HANDLE, secrets: {}, parameters: {} },
@@ -121,16 +120,16 @@ const createSnapshot: FuzzTarget = {
       },
     ].map((request) => Buffer.from(CreateSnapshotRequest.encode(CreateSnapshotRequest.fromPartial(request)).finish())),
   mutate: messageMutator(CreateSnapshotRequest, WORDS),
-  refusals: ["Refused"],
+  refusals: ["Refused", "Refusal"],
   start: pure((input) => {
-    const { snapshotId, source } = accepted(snapshotOrderOf(decoded(CreateSnapshotRequest.decode, input)));
+    const { snapshotId, source } = snapshotOrderOf(decoded(CreateSnapshotRequest.decode, input));
     assert.match(`${snapshotId} ${source}`, /^snap-[0-9a-f-]{36} fs-[0-9a-f-]{36}$/);
   }),
 };
 
 const getCapacity: FuzzTarget = {
   name: "CSI GetCapacity",
-  parsers: ["src/operator/csi/capacity-question.ts"],
+  parsers: ["src/operator/csi/read-calls.ts"],
   seeds: () => {
     const topology = { segments: { "topology.tidemark.dev/node": NODE } };
     const parameters = { backend: "lvm", deviceClass: "ssd", initialSize: "1Gi" };
@@ -140,9 +139,9 @@ const getCapacity: FuzzTarget = {
     );
   },
   mutate: messageMutator(GetCapacityRequest, WORDS),
-  refusals: ["Refused"],
+  refusals: ["Refused", "Refusal"],
   start: pure((input) => {
-    const { ofClass, fsTypes } = accepted(capacityQuestion(decoded(GetCapacityRequest.decode, input), LOCAL));
+    const { ofClass, fsTypes } = capacityQuestion(decoded(GetCapacityRequest.decode, input), LOCAL);
     for (const bytes of [ofClass.initialBytes, ofClass.maxBytes])
       assert.ok(bytes === undefined || (Number.isSafeInteger(bytes) && bytes >= 0));
     assert.match(ofClass.deviceClass ?? "x", /^[\w.-]+$/);
@@ -153,7 +152,7 @@ const getCapacity: FuzzTarget = {
 
 const publish: FuzzTarget = {
   name: "CSI NodePublishVolume",
-  parsers: ["src/agent/csi/kubelet-path.ts", "src/csi/access.ts"],
+  parsers: ["src/agent/csi/mount-volume.ts", "src/contracts/csi/access.ts"],
   seeds: () =>
     ["/pods/a/volumes/mount", "/plugins/x/../y", "//pods", ""].map((path) => {
       const fields = { volumeId: HANDLE, targetPath: `KUBELET${path}`, volumeCapability: mountCapability("btrfs") };
@@ -167,16 +166,16 @@ const publish: FuzzTarget = {
     "KUBELET/../etc",
     "\0",
   ]),
-  refusals: ["Refused"],
+  refusals: ["Refused", "Refusal"],
   start: (directory) => {
     const kubelet = join(directory, "kubelet");
     mkdirSync(join(kubelet, "pods/a/volumes"), { recursive: true });
     return {
       take: (input) => {
         const { volumeId, targetPath, volumeCapability } = decoded(NodePublishVolumeRequest.decode, input);
-        const handle = accepted(handleOf(volumeId));
-        const path = accepted(kubeletPath(kubelet, targetPath.replace("KUBELET", kubelet)));
-        accepted(accessOf(volumeCapability));
+        const handle = handleOf(volumeId);
+        const path = kubeletPath(kubelet, targetPath.replace("KUBELET", kubelet));
+        accessOf(volumeCapability);
         assert.match(handle, /^fs-[0-9a-f-]{36}$/);
         assert.ok(path.startsWith(`${kubelet}/`) && !path.includes("/../") && !path.endsWith("/.."), path);
       },

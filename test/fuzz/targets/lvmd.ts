@@ -2,47 +2,36 @@
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseDiskFigures } from "../../../src/lvmd/diskstats.ts";
+import { parseDiskFigures } from "../../../src/lvmd/devices.ts";
 import { parseReport, type ReportedVolume } from "../../../src/lvmd/lvm/report.ts";
-import { parseSettings } from "../../../src/lvmd/settings/parse-settings.ts";
-import { readSignature } from "../../../src/lvmd/volumes/read-signature.ts";
-import { loadReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
-import type { CommandPort } from "../../../src/process/command-port.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
+import { parseSettings } from "../../../src/lvmd/settings/follow-settings.ts";
+import { readSignature } from "../../../src/lvmd/volumes/reduce/read-signature.ts";
+import { loadReduceTokens } from "../../../src/lvmd/volumes/reduce/reductions.ts";
+import type { CommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
+import { LVMD_SETTINGS_TEXT } from "../../builders/lvmd-settings-text.ts";
+import { doubleOf } from "../../fakes/double-of.ts";
 import { jsonMutator, textMutator } from "../mutate.ts";
 import { fixtures } from "../seeds.ts";
 import { type FuzzTarget, pure } from "../target.ts";
-
-const SETTINGS = `socket-name: /run/topolvm/lvmd.sock
-lvm-command-prefix: [/usr/bin/nsenter, -t, "1", /sbin/lvm]
-device-classes:
-  - name: ssd
-    volume-group: myvg1
-    default: true
-    spare-gb: 20
-    stripe: 2
-    stripe-size: "64"
-    lvcreate-options: ["--mirrors=1"]
-  - name: ssd-thin
-    volume-group: myvg1
-    type: thin
-    thin-pool: { name: pool0, overprovision-ratio: 5.5 }
-lvcreate-option-classes:
-  - name: raid
-    options: [--type=raid1]
-`;
 
 /** Once accepted as an infinite spare, and once read in seconds. */
 const LARGE = [
   "device-classes: [{ name: a, volume-group: vg, spare-gb: 1.0e+300 }]\n",
   `device-classes:\n${Array.from({ length: 6000 }, (_, index) => `  k${index}: 1\n`).join("")}`,
+  // Once 100 ms of CPU: each line after the anchor is an error.
+  `device-classes:\n  a: 1\n&a\n${Array.from({ length: 1300 }, (_, index) => `  k${index}: 1\n`).join("")}`,
 ];
 
 const settings: FuzzTarget = {
   name: "lvmd.yaml",
-  parsers: ["src/lvmd/settings/parse-settings.ts", "src/lvmd/settings/yaml-reader.ts"],
-  seeds: () => [SETTINGS, "device-classes: [{ name: a, volume-group: vg, default: true, spare-gb: 0 }]\n", ...LARGE],
+  parsers: ["src/lvmd/settings/follow-settings.ts"],
+  seeds: () => [
+    LVMD_SETTINGS_TEXT,
+    "device-classes: [{ name: a, volume-group: vg, default: true, spare-gb: 0 }]\n",
+    ...LARGE,
+  ],
   mutate: textMutator([
     ...["name: ", "volume-group: ", "default: true", "spare-gb: ", "stripe: ", "type: thin", "thin-pool: ", "\n  - "],
     ...[
@@ -214,7 +203,7 @@ const report: FuzzTarget = {
 
 const signatures: FuzzTarget = {
   name: "wipefs' signatures",
-  parsers: ["src/lvmd/volumes/read-signature.ts"],
+  parsers: ["src/lvmd/volumes/reduce/read-signature.ts"],
   seeds: () => [
     "",
     '{"signatures":[{"device":"loop0","offset":"0x10040","type":"btrfs","uuid":"a","label":null}]}',
@@ -230,7 +219,7 @@ const signatures: FuzzTarget = {
     return {
       take: async (input) => {
         const answer = { exitCode: 0, stdout: input.toString("utf8"), stderr: "" };
-        const commands = { query: async () => answer } as unknown as CommandPort;
+        const commands = doubleOf<CommandPort>("CommandPort", { query: async () => answer });
         const found = await readSignature(commands, device, 1 << 20);
         // Nothing is on it, whatever wipefs says.
         assert.equal(found.kind, "Unknown");
@@ -242,7 +231,7 @@ const signatures: FuzzTarget = {
 
 const diskFigures: FuzzTarget = {
   name: "the kernel's figures of disks",
-  parsers: ["src/lvmd/diskstats.ts"],
+  parsers: ["src/lvmd/devices.ts"],
   seeds: () => [
     "   7       0 loop0 51 0 722 12 0 0 0 0 0 16 12 0 0 0 0 0 0\n 254       0 vda 1 2 3 4 5 6 7 8 9 10 11\n",
     // Once figures that are NaN.
@@ -260,7 +249,7 @@ const diskFigures: FuzzTarget = {
 
 const tokens: FuzzTarget = {
   name: "lvmd's tokens",
-  parsers: ["src/lvmd/volumes/reduce-tokens.ts"],
+  parsers: ["src/lvmd/volumes/reduce/reductions.ts"],
   // The last were once accepted, or threw what names no file.
   seeds: () => [...fixtures("lvmd/tokens"), "", "null", "{}", '{"token":"it","end":{"state":"Begun"},"atMs":0}'],
   mutate: jsonMutator(["Begun", "Reduced", "Refused", "Burnt", "state", "end", "token", "atMs"]),

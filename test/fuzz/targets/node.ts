@@ -3,17 +3,19 @@ import assert from "node:assert/strict";
 import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { assertWholeMember } from "../../../src/agent/storage/block/whole-member.ts";
-import { problemOfSuperblock, withFsid } from "../../../src/agent/storage/btrfs/btrfs-rename.ts";
-import { parseLastChunkEnd, parseSubvolumes } from "../../../src/agent/storage/btrfs/btrfs-sharing.ts";
-import { deviceOfBlock, readCommittedSize } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
-import { hasOurFilters } from "../../../src/agent/storage/btrfs/others-at-work.ts";
-import { swapfilePaths } from "../../../src/agent/storage/btrfs/swapfiles.ts";
-import { readExt4Bytes, readExt4State } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
-import { parseMounts } from "../../../src/agent/storage/filesystem/mount-table.ts";
-import { parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
-import { parseDeviceUsage } from "../../../src/agent/storage/span/device-usage.ts";
-import { type KnownFilesystem, readFilesystemEnd } from "../../../src/lvmd/volumes/filesystem-end.ts";
+import { problemOfSuperblock, withFsid } from "../../../src/agent/storage/block/take-copy.ts";
+import { hasOurFilters } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
+import { parseLastChunkEnd, parseSubvolumes, swapfilePaths } from "../../../src/agent/storage/btrfs/immovable-data.ts";
+import { parseMounts } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
+import {
+  assertWholeMember,
+  btrfsDeviceOfBlock,
+  readCommittedSize,
+  readExt4Bytes,
+  readExt4State,
+} from "../../../src/agent/storage/filesystem/superblocks.ts";
+import { parseDeviceUsage, parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
+import { type KnownFilesystem, readFilesystemEnd } from "../../../src/lvmd/volumes/reduce/read-signature.ts";
 import { mutateBlock, textMutator } from "../mutate.ts";
 import { checksummed, formatted, hasRightChecksum, PLACES } from "../superblocks.ts";
 import { type FuzzTarget, pure } from "../target.ts";
@@ -34,7 +36,7 @@ function unescaped(text: string): string {
 
 const mounts: FuzzTarget = {
   name: "the mount table",
-  parsers: ["src/agent/storage/filesystem/mount-table.ts"],
+  parsers: ["src/agent/storage/filesystem/devices-and-mounts.ts"],
   seeds: () => [
     // Once a path with a character that is no byte.
     "50 22 0:43 / /mnt/\\400 rw - xfs /dev/\\777 rw\n",
@@ -66,7 +68,7 @@ const mounts: FuzzTarget = {
 
 const swaps: FuzzTarget = {
   name: "the table of swap",
-  parsers: ["src/agent/storage/btrfs/swapfiles.ts"],
+  parsers: ["src/agent/storage/btrfs/immovable-data.ts"],
   seeds: () => [
     "Filename\tType\tSize\tUsed\tPriority\n/swap\\040file file\t1048572\t0\t-2\n/dev/sda2 partition 1 0 -3\n",
   ],
@@ -108,8 +110,8 @@ const CHUNKS = `\titem 0 key (1 DEV_EXTENT 22020096) itemoff 16195 itemsize 48
 const btrfsTools: FuzzTarget = {
   name: "what the btrfs tools say",
   parsers: [
-    ...["src/agent/storage/btrfs/btrfs-sharing.ts", "src/agent/storage/btrfs/others-at-work.ts"],
-    ...["src/agent/storage/span/device-identity.ts", "src/agent/storage/span/device-usage.ts"],
+    ...["src/agent/storage/btrfs/immovable-data.ts", "src/agent/storage/btrfs/exclusive-operation.ts"],
+    ...["src/agent/storage/span/device-identity.ts", "src/agent/storage/span/device-identity.ts"],
   ],
   seeds: () => [
     ...[USAGE, SUPER, CHUNKS, "ID 256 gen 7 top level 5 path a\nID 257 gen 8 top level 5 path ID 1\n"],
@@ -158,11 +160,11 @@ function superblocks(type: KnownFilesystem): FuzzTarget {
   return {
     name: `superblocks of ${type}`,
     parsers: [
-      ...["src/lvmd/volumes/filesystem-end.ts", "src/agent/storage/block/whole-member.ts"],
+      ...["src/lvmd/volumes/reduce/read-signature.ts", "src/agent/storage/filesystem/superblocks.ts"],
       ...(type === "btrfs"
-        ? ["src/agent/storage/btrfs/btrfs-superblock.ts", "src/agent/storage/btrfs/btrfs-rename.ts"]
+        ? ["src/agent/storage/filesystem/superblocks.ts", "src/agent/storage/block/take-copy.ts"]
         : []),
-      ...(type === "ext4" ? ["src/agent/storage/filesystem/ext4-superblock.ts"] : []),
+      ...(type === "ext4" ? ["src/agent/storage/filesystem/superblocks.ts"] : []),
     ],
     seeds: () => formatted(type),
     // Half of them with the right checksum: nothing of the others is looked at any further.
@@ -208,7 +210,7 @@ function assertBtrfs(path: string, input: Buffer): void {
   const committed = readCommittedSize(path, PLACES.btrfs + 4096);
   if (committed !== undefined) assert.ok(hasRightChecksum("btrfs", input), "a wrong checksum");
   if (input.length < 4096) return;
-  assert.ok(deviceOfBlock(input) === undefined || deviceOfBlock(input)?.fsid.length === 36);
+  assert.ok(btrfsDeviceOfBlock(input) === undefined || btrfsDeviceOfBlock(input)?.fsid.length === 36);
   if (problemOfSuperblock(input, PLACES.btrfs) !== undefined) return;
   assert.ok(hasRightChecksum("btrfs", input), "a wrong checksum");
   const renamed = withFsid(input, "99999999-2222-4333-8444-555555555555");

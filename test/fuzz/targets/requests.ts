@@ -1,12 +1,17 @@
-// What schedulers, the API server and agents send: extender arguments, AdmissionReviews, samples, watch events.
+// What schedulers, the API server, agents and Prometheus send: extender arguments, AdmissionReviews, samples, answers and watch events.
 import assert from "node:assert/strict";
-import { elementsOf, membersOf } from "../../../src/extender/report/json-pieces.ts";
-import { readArgs } from "../../../src/extender/report/read-args.ts";
-import { AgentMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { readWatchEvents } from "../../../src/kube/client/watch-stream.ts";
+import { AgentMessage } from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { readArgs } from "../../../src/extender/report/scheduler-wire.ts";
 import { readReview } from "../../../src/operator/webhook/admission-review.ts";
-import { createSampleIntake } from "../../../src/policy-engine/samples/sample-intake.ts";
+import { parseAnswer, readWatchEvents } from "../../../src/platform/kube/client/wire.ts";
+import { checkPolicy } from "../../../src/policy-engine/admission/check-policy.ts";
+import { readPolicyReview } from "../../../src/policy-engine/admission/policy-review.ts";
+import { SeriesScanner } from "../../../src/policy-engine/gather/prometheus/series-stream.ts";
+import type { AnyPolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
+import { createSampleIntake } from "../../../src/policy-engine/samples/sample-server.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";
+import { aClusterPolicy, aVolumePolicy, EXTEND_AT_80 } from "../../builders/policy.ts";
+import { buildPolicyReview } from "../../builders/policy-review.ts";
 import { NODE, VOLUME_UID } from "../../builders/volume.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { messageMutator } from "../messages.ts";
@@ -17,7 +22,7 @@ const HANDLE = `fs-${VOLUME_UID}`;
 
 const review: FuzzTarget = {
   name: "AdmissionReviews",
-  parsers: ["src/operator/webhook/admission-review.ts"],
+  parsers: ["src/operator/webhook/admission-review.ts", "src/platform/kube/admission/admission-review.ts"],
   seeds: () =>
     [
       buildReview(buildPod([ofClaim("data"), ephemeral("scratch", "tidemark-loop", "10Gi")])),
@@ -55,70 +60,52 @@ const review: FuzzTarget = {
   cost: 2,
 };
 
-const node = (name: string) => ({ metadata: { name }, status: { capacity: { cpu: "1" } } });
+const policyReview: FuzzTarget = {
+  name: "AdmissionReviews of policies",
+  parsers: ["src/policy-engine/admission/policy-review.ts", "src/policy-engine/admission/refusal-text.ts"],
+  seeds: () =>
+    [
+      buildPolicyReview(aVolumePolicy()),
+      buildPolicyReview(aClusterPolicy()),
+      buildPolicyReview(aVolumePolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedratio\n>= 80" }] })),
+      buildPolicyReview(aVolumePolicy(), { operation: "UPDATE", oldObject: aVolumePolicy({ rules: [] }) }),
+      buildPolicyReview(aVolumePolicy(), { operation: "DELETE", object: null, oldObject: aVolumePolicy() }),
+    ].map((one) => JSON.stringify(one)),
+  mutate: jsonMutator(["CREATE", "UPDATE", "volumepolicies", "spec", "rules", "when", "metadata", "oldObject", "uid"]),
+  refusals: ["ForeignReview"],
+  start: pure((input) => {
+    const text = input.toString("utf8");
+    const { uid, policy } = readPolicyReview(text);
+    const { request } = JSON.parse(text) as { request: { uid: string; operation: string } };
+    assert.equal(uid, request.uid);
+    if (typeof policy === "string") return;
+    assert.ok(request.operation === "CREATE" || request.operation === "UPDATE");
+    const { refusal, warnings } = checkPolicy(JSON.parse(policy.text) as AnyPolicy);
+    assert.ok(refusal === undefined || (refusal.includes("does not compile:\n") && warnings.length === 0));
+  }),
+  cost: 4,
+};
 
 const extenderArguments: FuzzTarget = {
   name: "extender arguments",
-  parsers: ["src/extender/report/read-args.ts", "src/extender/report/json-pieces.ts"],
+  parsers: ["src/extender/report/scheduler-wire.ts"],
   seeds: () =>
     [
       { Pod: buildPod([ofClaim("data"), ephemeral("scratch", undefined, "1Gi")]), NodeNames: ["node-1", "node-2"] },
-      { Pod: buildPod([]), Nodes: { items: [node("node-1"), node("node-2")] }, NodeNames: null },
+      { Pod: buildPod([]), Nodes: null, NodeNames: [] },
     ].map((one) => JSON.stringify(one)),
-  mutate: jsonMutator([
-    "NodeNames",
-    "Nodes",
-    "items",
-    "Pod",
-    "metadata",
-    "name",
-    "node-1",
-    "volumes",
-    "claimName",
-    "\\u0050od",
-  ]),
+  mutate: jsonMutator(["NodeNames", "Nodes", "Pod", "metadata", "name", "node-1", "volumes", "claimName", "\\u0050od"]),
   refusals: ["WireError"],
   start: pure((input) => {
-    const { pod, nodeNames, nodes } = readArgs(input);
-    const said = JSON.parse(input.toString("utf8")) as {
+    const { pod, nodeNames } = readArgs(input);
+    const asked = JSON.parse(input.toString("utf8")) as {
       readonly Pod: { readonly metadata: { readonly name: string } };
-      readonly NodeNames?: readonly string[];
-      readonly Nodes?: { readonly items?: readonly { readonly metadata: { readonly name: string } }[] };
+      readonly NodeNames: readonly string[];
     };
-    assert.equal(pod.metadata.name, said.Pod.metadata.name);
-    assert.deepEqual(nodeNames, said.NodeNames ?? (said.Nodes?.items ?? []).map(({ metadata }) => metadata.name));
-    for (const item of said.Nodes?.items ?? []) {
-      if (said.NodeNames || said.Nodes?.items?.filter((one) => one.metadata.name === item.metadata.name).length !== 1)
-        continue;
-      assert.deepEqual(JSON.parse(nodes?.get(item.metadata.name)?.toString("utf8") ?? "null"), item);
-    }
+    assert.equal(pod.metadata.name, asked.Pod.metadata.name);
+    assert.deepEqual(nodeNames, asked.NodeNames);
   }),
   cost: 2,
-};
-
-const pieces: FuzzTarget = {
-  name: "pieces of large JSON",
-  parsers: ["src/extender/report/json-pieces.ts"],
-  seeds: () => [
-    '{"Pod":{"a":[1,"}",{}]},"NodeNames":["a","b\\"c"]}',
-    ' [1, {"a": null} ,"x"] ',
-    "[]",
-    '{"\\u0050":1,"P":2}',
-  ],
-  mutate: jsonMutator(["a", "}", "]", "\\", '\\"', "\u2028"]),
-  refusals: ["PieceError", "SyntaxError"],
-  start: pure((input) => {
-    const isList = input.toString("latin1").trimStart().startsWith("[");
-    const parts = isList ? elementsOf(input, 1000) : [...membersOf(input).values()];
-    const whole = JSON.parse(input.toString("utf8")) as Record<string, unknown> | unknown[];
-    const values = isList
-      ? (whole as unknown[])
-      : [...membersOf(input).keys()].map((key) => (whole as Record<string, unknown>)[key]);
-    // Longer names are nobody's.
-    if (!isList && Object.keys(whole).some((name) => Buffer.byteLength(JSON.stringify(name)) > 1000)) return;
-    assert.equal(parts.length, isList ? values.length : Object.keys(whole).length);
-    for (const [index, part] of parts.entries()) assert.deepEqual(JSON.parse(part.toString("utf8")), values[index]);
-  }),
 };
 
 const SAMPLE = {
@@ -131,7 +118,7 @@ const SAMPLE = {
 
 const samples: FuzzTarget = {
   name: "the stream of samples",
-  parsers: ["src/policy-engine/samples/sample-intake.ts"],
+  parsers: ["src/policy-engine/samples/sample-server.ts"],
   seeds: () =>
     [
       AgentMessage.fromPartial({ message: { $case: "hello", value: { nodeName: NODE, highestEpoch: 4 } } }),
@@ -168,7 +155,7 @@ const EVENTS = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"].map((type) 
 
 const watchEvents: FuzzTarget = {
   name: "watch events",
-  parsers: ["src/kube/client/watch-stream.ts", "src/kube/client/status-error.ts"],
+  parsers: ["src/platform/kube/client/wire.ts", "src/platform/kube/kube-error.ts"],
   // Those behind were once crashes.
   seeds: () => [
     ...EVENTS.map((event) => `${event}\n`),
@@ -203,4 +190,64 @@ const mutateEvent = jsonMutator([
   "retryAfterSeconds",
 ]);
 
-export const REQUEST_TARGETS: readonly FuzzTarget[] = [...[review, extenderArguments, pieces, samples, watchEvents]];
+/** Of any status: the first byte says which. */
+const answers: FuzzTarget = {
+  name: "answers of the API server",
+  parsers: ["src/platform/kube/client/wire.ts", "src/platform/kube/kube-error.ts"],
+  seeds: () => [
+    '2{"kind":"Filesystem","metadata":{"name":"a"}}',
+    '4{"kind":"Status","code":409,"reason":"AlreadyExists","message":"it is there","details":{"retryAfterSeconds":1}}',
+    "5no healthy upstream",
+  ],
+  mutate: jsonMutator(["Status", "code", "reason", "message", "details", "retryAfterSeconds", "AlreadyExists"]),
+  refusals: ["KubeError"],
+  start: pure((input) => {
+    const [first = "2", ...rest] = input.toString("utf8");
+    const status = { "4": 409, "5": 503 }[first] ?? 200;
+    const object: unknown = parseAnswer("a get", { status, headers: {}, text: rest.join("") });
+    assert.equal(status, 200);
+    assert.notEqual(object, undefined);
+  }),
+};
+
+/** The first byte says where the answer is cut in two. */
+const series: FuzzTarget = {
+  name: "answers of Prometheus",
+  parsers: ["src/policy-engine/gather/prometheus/series-stream.ts"],
+  seeds: () => [
+    '~{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"a"},"values":[[1,"2"]]},{"metric":{}}]}}',
+    '0{"status":"success","data":{"resultType":"scalar","result":[1.5,"1.5"]},"warnings":["a store is away"]}',
+    ' {"status":"error","error":"too {[ many"}',
+  ],
+  mutate: jsonMutator(["status", "success", "data", "result", "metric", "values", "warnings"]),
+  refusals: ["SyntaxError"],
+  start: pure((input) => {
+    const body = input.subarray(1);
+    const cut = (input[0] ?? 0) % (body.length + 1);
+    const whole = scanned([body]);
+    assert.deepEqual(scanned([body.subarray(0, cut), body.subarray(cut)]), whole);
+    if (whole === "no answer") throw new SyntaxError(whole);
+    for (const one of whole.series) assert.equal(typeof one, "object");
+  }),
+};
+
+function scanned(parts: readonly Uint8Array[]) {
+  const scanner = new SeriesScanner();
+  try {
+    const found = parts.flatMap((part) => scanner.scan(part));
+    return { series: found, envelope: JSON.parse(scanner.envelope()) as unknown };
+  } catch (error) {
+    if (error instanceof SyntaxError) return "no answer";
+    throw error;
+  }
+}
+
+export const REQUEST_TARGETS: readonly FuzzTarget[] = [
+  review,
+  policyReview,
+  extenderArguments,
+  samples,
+  watchEvents,
+  answers,
+  series,
+];

@@ -1,9 +1,9 @@
 // Quantities, durations, percentages and times at which a window opens: against a second reading in whole numbers.
 import assert from "node:assert/strict";
+import { parseDuration } from "../../../src/contracts/quantities/duration.ts";
+import { parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import { parsePercent } from "../../../src/contracts/quantities/ratio.ts";
 import { createMaintenanceWindow } from "../../../src/policy-engine/policies/maintenance-window.ts";
-import { parseDuration } from "../../../src/units/duration.ts";
-import { parseQuantity } from "../../../src/units/quantity.ts";
-import { parsePercent } from "../../../src/units/ratio.ts";
 import { textMutator } from "../mutate.ts";
 import { type FuzzTarget, pure } from "../target.ts";
 
@@ -28,7 +28,7 @@ function exactBytes(text: string): bigint {
 
 const quantities: FuzzTarget = {
   name: "quantities",
-  parsers: ["src/units/quantity.ts"],
+  parsers: ["src/contracts/quantities/quantity.ts"],
   seeds: () => [
     ...[
       "10Gi",
@@ -83,7 +83,7 @@ const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 6e4, h: 3
 
 const durations: FuzzTarget = {
   name: "durations",
-  parsers: ["src/units/duration.ts"],
+  parsers: ["src/contracts/quantities/duration.ts"],
   // The last were once accepted as more than there is.
   seeds: () => ["0s", "1h30m", "250ms", "7d", "1.5h", "10m5s", "254740993d", `${"9".repeat(400)}h`],
   mutate: textMutator(["ms", "s", "m", "h", "d", ".", "1m1s", "00"]),
@@ -100,7 +100,7 @@ const durations: FuzzTarget = {
 
 const percentages: FuzzTarget = {
   name: "percentages",
-  parsers: ["src/units/ratio.ts"],
+  parsers: ["src/contracts/quantities/ratio.ts"],
   // The last was once infinite.
   seeds: () => ["60%", "0.5%", "100%", "250%", `${"9".repeat(310)}%`],
   mutate: textMutator(["%", ".", "0", "1"]),

@@ -9,8 +9,8 @@ import {
   VolumeCapability_AccessMode_Mode as Mode,
   type NodePublishVolumeRequest,
   type NodeStageVolumeRequest,
-} from "../../../src/gen/csi/v1/csi.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { blockCapability, mountCapability } from "../../builders/create-volume-request.ts";
 import { type AgentUnderTest, startAgentUnderTest, type VolumeUnderTest, volumeUnderTest } from "./agent-under-test.ts";
 
@@ -136,7 +136,7 @@ describe("NodeStageVolume", () => {
     });
     expect(await stage({ volumeCapability: blockCapability() })).toMatchObject({
       code: status.INVALID_ARGUMENT,
-      details: expect.stringContaining("made with volumeMode Filesystem, and is asked for with Block"),
+      details: expect.stringContaining("has volumeMode Filesystem, and the request has Block"),
     });
   });
 });

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { statSync, truncateSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -39,7 +39,7 @@ describeReal("a member file that is cut under its mounted filesystem", STACK_PAR
     const { status, message } = (await volume.condition("Ready")) ?? {};
     expect(status).toBe("False");
     expect(message).toContain(`${volume.memberPath} of ${volume.handle}`);
-    expect(message).toMatch(/the member has \S+ \(\d+ bytes\), and its btrfs ends at 1Gi/);
+    expect(message).toMatch(/it has \S+ \(\d+\), and its btrfs needs 1Gi/);
 
     const expiry = new Date(Date.now() + 3_600_000).toISOString();
     await volume.applyGrant({ size: "2Gi", minAvailable: "2Gi", expiry, epoch: 1 });

@@ -5,9 +5,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
-import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { readExt4Bytes } from "../../../src/agent/storage/filesystem/superblocks.ts";
+import type { FilesystemLayoutSpec } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -170,10 +170,11 @@ describeReal("an agent with an ext4 in a thin pool", STACK_PARTS, () => {
       ...lvmd.lvm.volumeOf("thin", volumeID).tags,
       "tidemark.dev/unmounted-shrink",
     ]);
-    await expect(volume.stage()).rejects.toThrow("ShrinkInDoubt");
+    await expect(volume.stage()).rejects.toThrow("ShrinkOutcomeUnknown");
     await waitFor("the condition", async () =>
       ((await volume.layout()).status?.conditions ?? []).some(
-        ({ type, status: holds, reason }) => type === "Stalled" && holds === "True" && reason === "ShrinkInDoubt",
+        ({ type, status: holds, reason }) =>
+          type === "Stalled" && holds === "True" && reason === "ShrinkOutcomeUnknown",
       ),
     );
   });

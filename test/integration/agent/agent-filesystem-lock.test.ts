@@ -5,9 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createFilesystemLocks, type FilesystemLocks } from "../../../src/agent/apply/filesystem-lock.ts";
-import { CommandError, type CommandPort, createCommandPort } from "../../../src/process/command-port.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
+import {
+  CommandError,
+  type CommandPort,
+  createCommandPort,
+} from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
 import { waitFor } from "./agent-under-test.ts";
 
 const FSID = "74696d61-0000-4000-8000-000000000001";

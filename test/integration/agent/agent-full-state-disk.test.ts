@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { GIB } from "../../../src/units/quantity.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -52,7 +52,7 @@ describeReal("an agent that cannot write its records", STACK_PARTS, () => {
       await waitFor("the condition", async () => (await stalled())?.reason === "RecordNotWritten");
       const { status, message } = (await stalled()) ?? {};
       expect(status).toBe("True");
-      expect(message).toMatch(/ENOSPC.*free space or inodes .df, df -i.*tried again/);
+      expect(message).toMatch(/^free space or inodes .df, df -i.*ENOSPC.*retrying/);
     },
     TEST_LIMIT_MS,
   );

@@ -1,7 +1,7 @@
 // A span that never answers, beside a volume that does: whatever is asked about it, the agent goes on.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { GIB } from "../../../src/units/quantity.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,

@@ -1,8 +1,8 @@
 // Filesystems that never answer, among one that does.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { NodeGetVolumeStatsResponse } from "../../../src/gen/csi/v1/csi.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import type { NodeGetVolumeStatsResponse } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,

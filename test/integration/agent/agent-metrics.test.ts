@@ -2,8 +2,9 @@ import { execFileSync } from "node:child_process";
 import { expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../src/agent/gather/layout-record.ts";
 import { createAgentMetrics } from "../../../src/agent/metrics.ts";
-import { newVolumeState, type SampledReading, type VolumeState } from "../../../src/agent/volumes/volume-state.ts";
+import type { SampledReading } from "../../../src/contracts/reading.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildVolume, type VolumeChange } from "../../builders/node-volume.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 
 const NOW_MS = 1_000_000;
@@ -18,15 +19,11 @@ const reading: SampledReading = {
   growthBytesPerSecond: 0,
   peakWriteBytesPerSecond: 0,
 };
-const stateOf = (change: Partial<VolumeState>): VolumeState => ({
-  ...newVolumeState(recordWithLayout(buildLayout(), undefined), true),
-  reading,
-  ...change,
-});
 
-function metricsOf(state: VolumeState) {
+function metricsOf(change: VolumeChange = {}) {
+  const volume = buildVolume(recordWithLayout(buildLayout(), undefined), { reading, ...change });
   return createAgentMetrics({
-    states: new Map([[state.handle, state]]),
+    volumes: new Map([[volume.handle, volume]]),
     claims: () => [],
     clock: { nowMs: () => NOW_MS, monotonicMs: () => NOW_MS },
     strandedThreads: () => 0,
@@ -37,7 +34,7 @@ function metricsOf(state: VolumeState) {
 
 describeReal("the agent's metrics", ["prometheus"], () => {
   it("follow Prometheus' conventions", async () => {
-    const metrics = metricsOf(stateOf({}));
+    const metrics = metricsOf();
     metrics.operationEnded({
       kind: "Extend",
       from: "1Gi",
@@ -56,7 +53,7 @@ describeReal("the agent's metrics", ["prometheus"], () => {
   });
 
   it("show a filesystem's figures under its claim's name", async () => {
-    const text = await metricsOf(stateOf({})).registry.metrics();
+    const text = await metricsOf().registry.metrics();
     const labels = '{namespace="shop",persistentvolumeclaim="data"}';
     expect(text).toContain(`tidemark_filesystem_capacity_bytes${labels} 1000`);
     expect(text).toContain(`tidemark_filesystem_used_bytes${labels} 600`);
@@ -65,12 +62,12 @@ describeReal("the agent's metrics", ["prometheus"], () => {
     expect(text).toContain(`tidemark_filesystem_inodes_used${labels} 7`);
   });
 
-  it.each<[string, Partial<VolumeState>]>([
+  it.each<[string, VolumeChange]>([
     ["that hangs", { hung: true }],
     ["that was never read", { reading: undefined }],
     ["whose last reading is old", { reading: { ...reading, takenMs: NOW_MS - 60_000 } }],
   ])("have no series of a filesystem %s: no data is never 0", async (_which, change) => {
-    const text = await metricsOf(stateOf(change)).registry.metrics();
+    const text = await metricsOf(change).registry.metrics();
     expect(text).not.toContain("tidemark_filesystem_capacity_bytes{");
   });
 });

@@ -5,7 +5,7 @@ import { mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { mountsUnder } from "../../../demo/show/run/mount-table.ts";
-import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
+import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/contracts/gen/csi/v1/csi.ts";
 import { mountCapability } from "../../builders/create-volume-request.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, type VolumeUnderTest, volumeUnderTest } from "./agent-under-test.ts";

@@ -6,8 +6,8 @@ import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { NodeRecord } from "../../../src/agent/volumes/node-records.ts";
-import { fsidOf } from "../../../src/api/identity.ts";
-import { GIB, parseQuantity } from "../../../src/units/quantity.ts";
+import { fsidOf } from "../../../src/contracts/identity.ts";
+import { GIB, parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
 import { freshMetrics } from "../../harness/fresh-metrics.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -78,13 +78,14 @@ describeReal("a running shrink", STACK_PARTS, () => {
     const { lastOperation, operation, members } = (await statusNow()) ?? {};
     expect(operation).toBeUndefined();
     expect(lastOperation).toMatchObject({ kind: "Shrink", outcome: "Cancelled", reason: "ShrinkCancelled" });
-    expect(lastOperation?.message).toContain("not wanted any more");
+    expect(lastOperation?.message).toContain("no longer wanted");
     expect(exclusiveOperation(fsidOf(volume.handle.replace("fs-", "")))).toBe("none");
     const reachedBytes = volume.capacityBytes();
     expect(reachedBytes).toBe(statSync(volume.memberPath).size);
     expect(parseQuantity(members?.[0]?.size ?? "0")).toBe(reachedBytes);
-    // Also when the layout is looked at once more it neither goes on nor grows back.
-    await volume.applyGrant({ size: "7Gi", minAvailable: "1Mi", expiry: new Date(0).toISOString(), epoch: 1 });
+    // Also when the layout is read once more it neither goes on nor grows back. A grant that is lowered has that reported.
+    for (const size of ["7Gi", "6500Mi"])
+      await volume.applyGrant({ size, minAvailable: "1Mi", expiry: new Date(0).toISOString(), epoch: 1 });
     await looked();
     expect((await statusNow())?.lastOperation).toEqual(lastOperation);
     expect(volume.capacityBytes()).toBe(reachedBytes);
@@ -103,8 +104,8 @@ describeReal("a running shrink", STACK_PARTS, () => {
       reached: "7Gi",
       reason: "EmergencySpent",
     });
-    // The shrink is not taken up again, also when the layout is looked at once more.
-    await volume.applyGrant({ size: "7Gi", minAvailable: "1Mi", expiry, epoch: 1 });
+    // The shrink is not taken up again, also when the layout is read once more. A grant that is lowered has that reported.
+    await volume.applyGrant({ size: "6500Mi", minAvailable: "1Mi", expiry, epoch: 1 });
     await looked();
     expect((await statusNow())?.operation).toBeUndefined();
     expect((await statusNow())?.lastOperation?.emergency).toBe(true);

@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { mountsUnder } from "../../../demo/show/run/mount-table.ts";
-import { blockDeviceAt, blockSizeBytes } from "../../../src/agent/member-drivers/block-device.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
-import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { blockDeviceAt, blockSizeBytes } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
+import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayoutSpec } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../../src/contracts/kinds/logical-volume.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { blockCapability, mountCapability } from "../../builders/create-volume-request.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
@@ -119,7 +119,10 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
   });
 
   it("is never staged as a filesystem", async () => {
-    const refused = { code: status.INVALID_ARGUMENT, details: expect.stringContaining("made with volumeMode Block") };
+    const refused = {
+      code: status.INVALID_ARGUMENT,
+      details: expect.stringContaining("has volumeMode Block, and the request has Filesystem"),
+    };
     await expect(agent.node.stage(request(mountCapability()))).rejects.toMatchObject(refused);
     expect(mounts()).toEqual([]);
   });
@@ -167,7 +170,7 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
     await waitFor("the answer", async () => (await lastOperation())?.kind === "Shrink");
     expect(await lastOperation()).toMatchObject({ outcome: "FloorReached", reached: "2Gi" });
     expect(shownBytes()).toBe(2 * GIB);
-    expect(lvmd.calls.filter((call) => call.startsWith("ReduceLV"))).toEqual([]);
+    expect(lvmd.lvm.volumeOf("thick", volumeID).sizeBytes).toBe(2 * GIB);
   });
 
   it("stays as it is through a restart of the agent, and grows after it", async () => {
@@ -209,6 +212,21 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
     execFileSync("umount", [kubelets]);
   });
 
+  it("is published no more where its staging path shows it no more, until it is staged anew", async () => {
+    const [other, staged] = [`${volume.targetPath}-other`, join(volume.stagingPath, "device")];
+    const refused = { code: status.FAILED_PRECONDITION, details: expect.stringContaining("kubelet stages it again") };
+    execFileSync("umount", [staged]);
+    await expect(publish(other)).rejects.toMatchObject(refused);
+    execFileSync("mount", ["--bind", "/dev/null", staged]);
+    await expect(publish(other)).rejects.toMatchObject(refused);
+    expect(existsSync(other)).toBe(false);
+    execFileSync("umount", [staged]);
+    await stage();
+    await publish(other);
+    expect(shown(other)?.path).toBe(shown()?.path);
+    await agent.node.unpublish({ volumeId: volume.handle, targetPath: other });
+  });
+
   it("is not unstaged while it is published, or held by somebody", async () => {
     const busy = { details: expect.stringContaining("still shown at") };
     await expect(volume.unstage()).rejects.toMatchObject(busy);
@@ -233,7 +251,7 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
     const { tags } = lvmd.lvm.volumeOf("thick", volumeID);
     const untagged = tags.filter((tag) => !tag.startsWith("tidemark.dev/volume-uid="));
     lvmd.lvm.retag(lvmd.lvm.volumeOf("thick", volumeID), untagged);
-    await expect(stage()).rejects.toMatchObject({ details: expect.stringContaining("was not made for it") });
+    await expect(stage()).rejects.toMatchObject({ details: expect.stringContaining("has no tag of") });
     lvmd.lvm.retag(lvmd.lvm.volumeOf("thick", volumeID), tags);
   });
 
@@ -247,7 +265,7 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
       prepare();
       const before = execFileSync("wipefs", ["--noheadings", path], { encoding: "utf8" });
       await expect(agent.node.stage(request(mountCapability()))).rejects.toMatchObject({
-        details: expect.stringContaining("was made as a volume of volumeMode Block"),
+        details: expect.stringContaining("was made with Block, not"),
       });
       expect(execFileSync("wipefs", ["--noheadings", path], { encoding: "utf8" })).toBe(before);
     }
@@ -259,7 +277,6 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
     await remakeLayout({}, "Removed");
     await startAgent();
     await waitFor("the end", async () => (await volume.layout()).status?.members?.[0]?.state === "Removed");
-    expect(lvmd.calls).toContain(`WipeAndRemoveLV ${volumeID}`);
     expect(lvmd.lvm.volumes()).toEqual([]);
   });
 

@@ -3,15 +3,18 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { readPlainLink } from "../../../src/agent/engine-link/engine-link.ts";
-import { openEngineStreams } from "../../../src/agent/engine-link/engine-streams.ts";
-import type { Guidance, Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { Sample as SampleMessage, SamplesService } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { admitAnyone } from "../../../src/policy-engine/samples/agent-admission.ts";
+import { openEngineStreams, readPlainLink } from "../../../src/agent/engine-link/engine-stream.ts";
+import {
+  type Guidance,
+  type Sample,
+  Sample as SampleMessage,
+  SamplesService,
+} from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { serveOnSocket } from "../../../src/platform/process/grpc.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
+import { admitAnyone } from "../../../src/policy-engine/samples/sample-listener.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/samples/sample-server.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { serveOnSocket } from "../../../src/process/grpc.ts";
-import { createLogger } from "../../../src/process/log.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "./agent-under-test.ts";
 

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,

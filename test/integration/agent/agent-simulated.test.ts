@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,

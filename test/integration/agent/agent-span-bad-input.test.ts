@@ -4,11 +4,11 @@ import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import type { MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import type { MemberSpec } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
+import { eventually } from "../../harness/wait-for.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
@@ -101,7 +101,7 @@ describeReal("an agent with a span that cannot be used as it is", STACK_PARTS, (
     renameSync(fileOf(m1), `${fileOf(m1)}.own`);
     execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(m1)]);
     await expect(span.stage()).rejects.toMatchObject({
-      details: expect.stringMatching(/member m1 .* was reported as device 2 .* is device 1 /),
+      details: expect.stringMatching(/is device 1 .* member m1 is device 2 /),
     });
     await waitFor("the condition", async () => (await stalled())?.reason === "MembersMissing");
     await given(m1);
@@ -170,8 +170,12 @@ describeReal("an agent with a span that cannot be used as it is", STACK_PARTS, (
 
 /** Until the filesystem takes no more, also when what the agent was still writing then has been put in the place of an older record. */
 async function fill(path: string): Promise<void> {
-  for (let quietLooks = 0; quietLooks < QUIET_LOOKS; await sleep(LOOK_INTERVAL_MS))
+  let quietLooks = 0;
+  const isFull = (): boolean => {
     quietLooks = append(path) === 0 ? quietLooks + 1 : 0;
+    return quietLooks === QUIET_LOOKS;
+  };
+  await eventually("a full filesystem", isFull, { intervalMs: LOOK_INTERVAL_MS });
 }
 
 /** Returns the bytes that the filesystem has still taken. */

@@ -12,9 +12,9 @@ import {
   type FilesystemLayout,
   type FilesystemLayoutStatus,
   type MemberSpec,
-} from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import { GIB, MIB, parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import {
@@ -253,7 +253,7 @@ describeReal("an agent with a span", STACK_PARTS, () => {
     await agent.startAgent({}, parts.flags);
     const stalled = async () => condition(await span.layout(), "Stalled");
     await waitFor("why it is held", async () => (await stalled())?.reason === "ResizeFailed");
-    expect((await stalled())?.message).toContain(`${basename(byHand)}, which is no device of its members`);
+    expect((await stalled())?.message).toContain(`${basename(byHand)}, which are not members`);
     await span.applyLayout({ members: [m0, leaving(m1)], target: target("3Gi", "5Gi") });
     await seen();
     expect((await span.layout()).status).toMatchObject({ mounted: true, lastOperation: { reached: "5Gi" } });

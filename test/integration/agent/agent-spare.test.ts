@@ -5,11 +5,15 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { SpanRecord } from "../../../src/agent/volumes/node-records.ts";
-import type { FilesystemLayout, FilesystemLayoutSpec, MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import type {
+  FilesystemLayout,
+  FilesystemLayoutSpec,
+  MemberSpec,
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
-import { createSpanParts, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
 const TOMORROW = new Date(Date.now() + 24 * 3_600_000).toISOString();
 const grant = (size: string): FilesystemLayoutSpec["emergency"] => ({
@@ -96,6 +100,27 @@ describeReal("an agent with a spare member", STACK_PARTS, () => {
     await other.unstage();
   });
 
+  it("has the spare ready while the driver of a member that is to go never takes that one back", async () => {
+    const other = spanUnderTest(agent, parts, randomUUID());
+    const [o0, o1, o2] = [other.member("m0", GIB), other.member("m1", GIB), other.member("m2", GIB)];
+    await other.applyLayout({ members: [o0] });
+    await other.stage();
+    const { before, refusals, requests, calls } = parts.driver;
+    before.set("NodeUnpublishVolume", async () => {
+      const { volumeId } = requests.get("NodeUnpublishVolume") as { volumeId: string };
+      if (volumeId !== `${other.handle}-m1`) refusals.clear();
+      else refusals.set("NodeUnpublishVolume", { code: 13, details: "the array is on fire" });
+    });
+    await other.applyLayout({ members: [o0, leaving(o1)] });
+    await waitFor("the driver to be asked", () => calls.includes(`NodeUnpublishVolume ${other.handle}-m1`));
+    await other.applyLayout({ members: [o0, leaving(o1), spare(o2)] });
+    await waitFor("the spare", async () => (await other.memberStates()).join() === "m0 1Gi Present,m2 1Gi Spare");
+    expect(condition(await other.layout(), "Stalled")?.message).toContain("the array is on fire");
+    before.clear();
+    refusals.clear();
+    await other.unstage();
+  });
+
   it("says what the disk of one carries, complains of no spare, and does not look again at once", async () => {
     const other = spanUnderTest(agent, parts, randomUUID());
     const [o0, o1] = [other.member("m0", GIB), other.member("m1", GIB)];
@@ -106,8 +131,9 @@ describeReal("an agent with a spare member", STACK_PARTS, () => {
     await waitFor("what it carries", async () => (await other.layout()).status?.refused?.[0]?.name === "m1");
     const looks = () => parts.driver.calls.filter((call) => call.endsWith(`${other.handle}-m1`)).length;
     const before = looks();
-    // Each of these has the volume looked at.
-    for (const size of ["2Gi", "3Gi", "4Gi"]) {
+    // Each of these has the volume looked at, which a grant that is lowered has reported.
+    await other.applyLayout({ members: [o0, spare(o1)], emergency: grant("5Gi") });
+    for (const size of ["4Gi", "3Gi", "2Gi"]) {
       await other.applyLayout({ members: [o0, spare(o1)], emergency: grant(size) });
       const { generation } = (await other.layout()).metadata;
       await waitFor("a look", async () => (await other.layout()).status?.observedGeneration === generation);

@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
-import { EVENTS, NAMESPACES } from "../../../src/kube/resources.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { EVENTS, NAMESPACES } from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,

@@ -7,10 +7,10 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { NodeRecord } from "../../../src/agent/volumes/node-records.ts";
-import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
-import { MIB, parseQuantity } from "../../../src/units/quantity.ts";
+import type { FilesystemLayoutSpec } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../../src/contracts/kinds/logical-volume.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { MIB, parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
 import { freshMetrics } from "../../harness/fresh-metrics.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";

@@ -18,24 +18,24 @@ import { parse } from "yaml";
 import { freePort } from "../../../demo/show/run/free-port.ts";
 import { loopDevicesUnder, mountsUnder } from "../../../demo/show/run/mount-table.ts";
 import { createNodePort, type NodePort } from "../../../demo/stand-ins/csi-client.ts";
-import type { ConditionType } from "../../../src/api/condition.ts";
+import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import type { Sample } from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { volumeHandleOf } from "../../../src/contracts/identity.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
   type FilesystemLayoutSpec,
-} from "../../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../../src/api/identity.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import type { Condition } from "../../../src/api/schema.ts";
-import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
-import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS } from "../../../src/kube/resources.ts";
-import { admitAnyone } from "../../../src/policy-engine/samples/agent-admission.ts";
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import type { ConditionType } from "../../../src/contracts/schema/condition.ts";
+import type { Condition } from "../../../src/contracts/schema/schema.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { serveOnSocket } from "../../../src/platform/process/grpc.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
+import { admitAnyone } from "../../../src/policy-engine/samples/sample-listener.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/samples/sample-server.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { serveOnSocket } from "../../../src/process/grpc.ts";
-import { createLogger } from "../../../src/process/log.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { BUNDLE_PATH } from "../../harness/bundle-process.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";

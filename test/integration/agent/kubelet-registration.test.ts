@@ -3,8 +3,8 @@ import { existsSync, readdirSync, statSync, watch } from "node:fs";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
-import { NodeClient } from "../../../src/gen/csi/v1/csi.ts";
-import { type PluginInfo, RegistrationClient } from "../../../src/gen/pluginregistration/v1/registration.ts";
+import { NodeClient } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { type PluginInfo, RegistrationClient } from "../../../src/contracts/gen/pluginregistration/v1/registration.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 
 jest.setTimeout(60_000);

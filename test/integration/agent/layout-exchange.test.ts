@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { createLayoutExchange, type LayoutExchange } from "../../../src/agent/volumes/layout-exchange.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { directEffects } from "../../../src/process/effects.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -29,12 +29,12 @@ beforeAll(async () => {
     fsType: "btrfs",
   } as const;
   await bootstrap(client, places);
-  exchange = createLayoutExchange({ nodeName: NODE, states: new Map(), client, clock: systemClock, log });
+  exchange = createLayoutExchange({ nodeName: NODE, volumes: new Map(), client, clock: systemClock, log });
   const claimsChanged = (): void => {
     claimsHeard += 1;
   };
   exchange.follow((handle) => heard.add(handle), claimsChanged);
-}, 30_000);
+});
 afterAll(async () => {
   for (const { stop } of exchange.stoppables) await stop();
   await client.close();
@@ -70,4 +70,4 @@ it("is of ordinary claims on its own node only, and of what matters there", asyn
   await apply("fs-mine", claimOn("node-b"));
   expect(await heardByNow()).toBe(2);
   expect(exchange.claimLayouts()).toEqual([]);
-}, 30_000);
+});

@@ -4,9 +4,12 @@ import {
   type LogicalVolumeParts,
   reconcileLogicalVolume,
 } from "../../../src/agent/logical-volumes/reconcile-logical-volume.ts";
-import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/api/logical-volume.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
-import { createApplier } from "../../../src/kube/client/apply-on-change.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/contracts/kinds/logical-volume.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { createApplier } from "../../../src/platform/kube/client/writes.ts";
+import { createKeyedQueue } from "../../../src/platform/process/async/keyed-queue.ts";
+import { doubleOf } from "../../fakes/double-of.ts";
+import { filledCache } from "../../fakes/filled-cache.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { type ApiServer, startApiServer } from "../operator/api-server.ts";
 
@@ -15,8 +18,8 @@ const NAME = "snap-11111111-2222-4333-8444-555555555555";
 let server: ApiServer;
 beforeAll(async () => {
   server = await startApiServer(NODE);
-}, 60_000);
-afterAll(() => server.stop(), 60_000);
+});
+afterAll(() => server.stop());
 
 function make(): Promise<LogicalVolume> {
   return server.client.create("test/volume", LOGICAL_VOLUMES, {
@@ -40,14 +43,14 @@ it("is not said of that other one", async () => {
     },
   );
   // Of a volume that is removed already nothing else is asked.
-  const parts = {
+  const parts = doubleOf<LogicalVolumeParts>("LogicalVolumeParts", {
     nodeName: NODE,
-    volumes: { get: () => before },
-    lanes: { run: (_name: string, work: () => Promise<void>) => work() },
+    volumes: filledCache({}, [before]).store,
+    queues: createKeyedQueue(),
     applier: createApplier(late.client),
-  } as unknown as LogicalVolumeParts;
+  });
   await expect(reconcileLogicalVolume(parts, NAME)).rejects.toMatchObject({ reason: "Conflict" });
   const remade = await client.get(LOGICAL_VOLUMES, { name: NAME });
   expect(remade?.metadata.uid).not.toBe(made.metadata.uid);
   expect(remade?.status?.state).toBeUndefined();
-}, 60_000);
+});

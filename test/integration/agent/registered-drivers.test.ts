@@ -3,12 +3,9 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import {
-  createRegisteredDrivers,
-  type RegisteredDrivers,
-} from "../../../src/agent/member-drivers/registered-drivers.ts";
-import { RegistrationService } from "../../../src/gen/pluginregistration/v1/registration.ts";
-import { serveOnSocket } from "../../../src/process/grpc.ts";
+import { createRegisteredDrivers, type RegisteredDrivers } from "../../../src/agent/member-drivers/node-calls.ts";
+import { RegistrationService } from "../../../src/contracts/gen/pluginregistration/v1/registration.ts";
+import { serveOnSocket } from "../../../src/platform/process/grpc.ts";
 
 describe("the CSI drivers that are registered on a node", () => {
   let directory: string;

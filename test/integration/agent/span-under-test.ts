@@ -4,17 +4,17 @@ import { mkdirSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { createNodePort, type NodePort } from "../../../demo/stand-ins/csi-client.ts";
+import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { volumeHandleOf } from "../../../src/contracts/identity.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
   type FilesystemLayoutSpec,
   type MemberSpec,
-} from "../../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../../src/api/identity.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { formatQuantity } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import { formatQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { type LoopMemberDriver, startLoopMemberDriver } from "../../harness/loop-member-driver.ts";
 import { memberStates } from "../../harness/member-states.ts";
 import { type AgentUnderTest, NODE_NAME } from "./agent-under-test.ts";

@@ -5,10 +5,14 @@ import { get } from "node:https";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { type ClusterConnection, connectionOf } from "../../../src/kube/client/kube-config.ts";
-import { NAMESPACES } from "../../../src/kube/resources.ts";
-import { directEffects } from "../../../src/process/effects.ts";
+import { NAMESPACES } from "../../../src/contracts/kubernetes/resources.ts";
+import { createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import {
+  type ClusterConnection,
+  connectionOf,
+  readConnectionSettings,
+} from "../../../src/platform/kube/client/kube-config.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { type BundleProcess, createBundleProcess, DEMO_PATH } from "../../harness/bundle-process.ts";
 import { hasKubectl } from "../../harness/kustomize.ts";
 
@@ -113,8 +117,8 @@ describe("the embedded control plane of the bundle", () => {
   });
 
   it("is reached by --credentials and by the kubeconfig", async () => {
-    const byFlags = await connectionOf({ server, credentials: inApi("") });
-    const byFile = await connectionOf({ kubeconfig: inApi("config") });
+    const byFlags = await connectionOf(readConnectionSettings({ server, credentials: inApi("") }, {}));
+    const byFile = await connectionOf(readConnectionSettings({ kubeconfig: inApi("config") }, {}));
     for (const connection of [byFlags, byFile]) expect(await namespaces(connection)).toContain("default");
     await expect(
       namespaces({ ...byFlags, credentials: async () => ({ headers: {}, tls: { insecure: true } }) }),

@@ -13,11 +13,11 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { applyClaim } from "../../../demo/show/script/demo-claim.ts";
 import { startStandIns } from "../../../demo/stand-ins/stand-ins.ts";
-import { ControllerService } from "../../../src/gen/csi/v1/csi.ts";
-import { EVENTS } from "../../../src/kube/resources.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { ControllerService } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { EVENTS } from "../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { type ApiServer, startApiServer } from "../operator/api-server.ts";
 

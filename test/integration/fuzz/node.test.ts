@@ -1,4 +1,4 @@
 import { describeFuzz } from "../../fuzz/describe-fuzz.ts";
 import { NODE_TARGETS } from "../../fuzz/targets/node.ts";
 
-describeFuzz("input that nobody would write by right", NODE_TARGETS);
+describeFuzz("input that no correct writer produces", NODE_TARGETS);

@@ -1,4 +1,4 @@
 import { describeFuzz } from "../../fuzz/describe-fuzz.ts";
 import { POLICY_TARGETS } from "../../fuzz/targets/policies.ts";
 
-describeFuzz("input that nobody would write by right", POLICY_TARGETS);
+describeFuzz("input that no correct writer produces", POLICY_TARGETS);

@@ -1,4 +1,4 @@
 import { describeFuzz } from "../../fuzz/describe-fuzz.ts";
 import { UNIT_TARGETS } from "../../fuzz/targets/units.ts";
 
-describeFuzz("input that nobody would write by right", UNIT_TARGETS);
+describeFuzz("input that no correct writer produces", UNIT_TARGETS);

@@ -1,17 +1,23 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { freePort } from "../../../demo/show/run/free-port.ts";
-import { createReflector } from "../../../src/kube/cache/reflector.ts";
-import { createApplier } from "../../../src/kube/client/apply-on-change.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { createLeaderElection, type LeaderElection } from "../../../src/kube/election/lease.ts";
-import { createEventRecorder } from "../../../src/kube/events/events.ts";
-import type { Resource } from "../../../src/kube/object.ts";
-import { createWorkQueue } from "../../../src/kube/queue/work-queue.ts";
-import { CONFIG_MAPS, type ConfigMap, EVENTS, LEASES, NAMESPACES } from "../../../src/kube/resources.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { eventually } from "../../fakes/eventually.ts";
+import type { Resource } from "../../../src/contracts/kubernetes/object.ts";
+import {
+  CONFIG_MAPS,
+  type ConfigMap,
+  EVENTS,
+  LEASES,
+  NAMESPACES,
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { createReflector } from "../../../src/platform/kube/cache/reflector.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { createApplier } from "../../../src/platform/kube/client/writes.ts";
+import { createLeaderElection, type LeaderElection } from "../../../src/platform/kube/election/lease.ts";
+import { createEventRecorder } from "../../../src/platform/kube/events/events.ts";
+import { createWorkQueue } from "../../../src/platform/kube/queue/work-queue.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { startApiUnderTest } from "../../harness/api-under-test.ts";
+import { eventually } from "../../harness/wait-for.ts";
 
 const { log } = createRecordingLog();
 
@@ -71,9 +77,9 @@ describe("the client", () => {
   });
 
   it("applies one manager's fields, and conflicts over another's unless forced", async () => {
-    const wanted = { ...configMap("a", { k: "ours" }) } as never;
+    const wanted = { ...configMap("a", { k: "ours" }) };
     await client.apply("test/apply", CONFIG_MAPS, wanted, { fieldManager: "one" });
-    const theirs = { ...configMap("a", { k: "theirs" }) } as never;
+    const theirs = { ...configMap("a", { k: "theirs" }) };
     await expect(client.apply("test/apply", CONFIG_MAPS, theirs, { fieldManager: "two" })).rejects.toMatchObject({
       reason: "Conflict",
     });
@@ -82,7 +88,7 @@ describe("the client", () => {
   });
 
   it("refuses fields that the kind does not have", async () => {
-    const odd = { ...configMap("a"), spec: {} } as never;
+    const odd = { ...configMap("a"), spec: {} };
     await expect(client.create("test/create", CONFIG_MAPS, odd)).rejects.toMatchObject({ reason: "BadRequest" });
   });
 
@@ -162,14 +168,15 @@ describe("reflector and work queue", () => {
 describe("applyOnChange", () => {
   it("makes a second request only when somebody changed what was applied", async () => {
     const applier = createApplier(client);
+    /** True where a request was made. */
     const apply = async () =>
-      applier.applyOnChange(
+      (await applier.applyOnChange(
         "test/apply",
         CONFIG_MAPS,
-        configMap("a", { k: "v" }) as never,
+        { ...configMap("a", { k: "v" }) },
         { fieldManager: "tidemark-operator", force: true },
         await client.get(CONFIG_MAPS, at("a")),
-      );
+      )) !== undefined;
     expect([await apply(), await apply()]).toEqual([true, false]);
     await client.mergePatch("test/patch", CONFIG_MAPS, at("a"), { data: { k: "theirs" } });
     expect([await apply(), await apply()]).toEqual([true, false]);

@@ -3,11 +3,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { readConfig } from "../../../src/lvmd/config.ts";
 import { startLvmd } from "../../../src/lvmd/start-lvmd.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import type { Stoppable } from "../../../src/process/shutdown.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
+import type { Stoppable } from "../../../src/platform/process/shutdown.ts";
 import { COMPARED_CALLS, callsOn, makeCall, readComparedRows } from "../../harness/compared-calls.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 import { createLvmOnLoop, type LvmOnLoop } from "../../lvm-on-loop/lvm-on-loop.ts";

@@ -3,19 +3,21 @@
 import { execFileSync } from "node:child_process";
 import { closeSync, mkdirSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { createGroupLanes } from "../../../src/lvmd/lvm/group-lanes.ts";
-import { createLvm } from "../../../src/lvmd/lvm/lvm.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { createGroupQueues, createLvm } from "../../../src/lvmd/lvm/lvm.ts";
 import { createReportCache } from "../../../src/lvmd/lvm/report-cache.ts";
 import type { DeviceClass, Settings } from "../../../src/lvmd/settings/settings.ts";
-import { loadReduceTokens, type ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
-import { createReductionsUnderWay } from "../../../src/lvmd/volumes/reductions-under-way.ts";
+import {
+  createReductionsUnderWay,
+  loadReduceTokens,
+  type ReduceTokens,
+} from "../../../src/lvmd/volumes/reduce/reductions.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
-import type { EffectPoint, Effects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createCommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import type { EffectPoint, Effects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { createLvmOnLoop } from "../../lvm-on-loop/lvm-on-loop.ts";
 
 const COMMAND_LIMIT_MS = 120_000;
@@ -89,7 +91,7 @@ export async function createLvmdOnLoop(): Promise<LvmdOnLoop> {
 function createHost(effects: Effects, command: string, group: string): VolumeHost {
   const commands = createCommandPort(effects);
   const log = createLogger("test", "silent");
-  const lanes = createGroupLanes();
+  const queues = createGroupQueues();
   const prefix = (): [`/${string}`] => [command as `/${string}`];
   const lvm = createLvm({ commands, prefix, limitMs: COMMAND_LIMIT_MS, ended: () => undefined });
   const deviceClass: DeviceClass = {
@@ -98,9 +100,9 @@ function createHost(effects: Effects, command: string, group: string): VolumeHos
   };
   const settings = { deviceClasses: [deviceClass], optionClasses: [] } as Partial<Settings> as Settings;
   return {
-    ...{ lvm, lanes, commands, log },
+    ...{ lvm, queues, commands, log },
     settings: () => settings,
-    reports: createReportCache(lvm, lanes.isBusy, log),
+    reports: createReportCache(lvm, queues.isBusy, log),
     reductions: createReductionsUnderWay(),
     poolProblems: new Map(),
     waitingTags: new Map(),

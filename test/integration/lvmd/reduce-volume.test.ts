@@ -4,8 +4,9 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { ReduceRecord, ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
-import { cancelReduce, reduceVolume, settleReductions } from "../../../src/lvmd/volumes/reduce-volume.ts";
+import { cancelReduce, reduceVolume, settleReductions } from "../../../src/lvmd/volumes/reduce/reduce-volume.ts";
+import type { ReduceRecord, ReduceTokens } from "../../../src/lvmd/volumes/reduce/reductions.ts";
+import { CommandError } from "../../../src/platform/process/effects/command-port.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { MIB } from "../storage/storage-fixture.ts";
@@ -72,29 +73,27 @@ describeReal("the cut of a volume", ["root", "loop", "lvm"], () => {
   ])("is refused of a volume %s: nothing is cleared, LVM is not asked", async (_what, prepare) => {
     prepare();
     writeMarks(path, [FROM - 4096]);
-    expect(await reduce()).toMatchObject({ code: "FAILED_PRECONDITION" });
+    await expect(reduce()).rejects.toMatchObject({ code: "FAILED_PRECONDITION" });
     expect(lvmd.done).toEqual(["lvmd-reduce/record-end"]);
+    expect(recordOnDisk().end).toMatchObject({ state: "Refused", code: "FAILED_PRECONDITION" });
     expect(marksLeft(path, [FROM - 4096])).toEqual([FROM - 4096]);
     expect(await lvmd.sizeOf("v")).toBe(FROM);
   });
 
   /** As callers do, it asks again where another test of this machine has left a command of LVM's that may be the reduction. */
   function burn(token: string): Promise<unknown> {
-    return waitFor("no command to be left", async () => {
-      const answer = await cancelReduce(lvmd.host, tokens, token);
-      return "code" in answer && answer.code === "UNAVAILABLE" ? undefined : answer;
-    });
+    return waitFor("no command to be left", () => cancelReduce(lvmd.host, tokens, token));
   }
 
   it("is not carried out by a token that was burnt, then, after a restart, or when its volume is gone", async () => {
     format(TO);
     expect(await burn("t")).toEqual({ reducedTo: undefined });
-    expect(await reduce()).toMatchObject({ code: "ABORTED", message: expect.stringContaining("cancelled") });
-    expect(await reduce(lvmd.loadTokens())).toMatchObject({ code: "ABORTED" });
+    await expect(reduce()).rejects.toMatchObject({ code: "ABORTED", message: expect.stringContaining("cancelled") });
+    await expect(reduce(lvmd.loadTokens())).rejects.toMatchObject({ code: "ABORTED" });
     expect(await lvmd.sizeOf("v")).toBe(FROM);
     await lvmd.lvm("lvremove", "-f", `${lvmd.group}/v`);
     await lvmd.host.reports.fresh();
-    expect(await reduce()).toMatchObject({ code: "ABORTED", message: expect.stringContaining("cancelled") });
+    await expect(reduce()).rejects.toMatchObject({ code: "ABORTED", message: expect.stringContaining("cancelled") });
     expect(lvmd.done).toEqual(["lvmd-reduce/burn"]);
   });
 
@@ -103,13 +102,40 @@ describeReal("the cut of a volume", ["root", "loop", "lvm"], () => {
     lvmd.at = (passage, before) => {
       if (passage === "lvmd-reduce/zero/after" && before === PIECES - 1) growFilesystem(TO + 100 * MIB);
     };
-    expect(await reduce()).toMatchObject({
+    await expect(reduce()).rejects.toMatchObject({
       code: "FAILED_PRECONDITION",
       message: expect.stringContaining("its ext4 ends at"),
     });
     expect(isCut()).toBe(false);
     expect(await lvmd.sizeOf("v")).toBe(FROM);
     execFileSync("e2fsck", ["-fn", path], { stdio: "pipe" });
+  });
+
+  it("ends, and its token with it, when the filesystem grows while its end is cleared", async () => {
+    format(TO);
+    lvmd.at = (passage, before) => {
+      if (passage === "lvmd-reduce/zero/after" && before === 0) growFilesystem(TO + 100 * MIB);
+    };
+    const refused = { code: "FAILED_PRECONDITION", message: expect.stringContaining("its ext4 ends at") };
+    await expect(reduce()).rejects.toMatchObject(refused);
+    expect(lvmd.done).toEqual(["lvmd-reduce/record-begin", "lvmd-reduce/zero", "lvmd-reduce/record-end"]);
+    expect(recordOnDisk().end).toMatchObject({ state: "Refused", ...refused });
+    lvmd.at = () => undefined;
+    format(TO);
+    await expect(reduce()).rejects.toMatchObject(refused);
+    execFileSync("e2fsck", ["-fn", path], { stdio: "pipe" });
+  });
+
+  it.each([
+    ["has surely not done it: its token has ended", "before", "Refused"],
+    ["may have done it: its token stays open", "after", "Begun"],
+  ] as const)("is refused where LVM could not be run, and %s", async (_what, moment, state) => {
+    format(TO);
+    lvmd.at = (passage) => {
+      if (passage === `lvmd-reduce/lvreduce/${moment}`) throw new CommandError("Failed", "lvreduce", "it was ended");
+    };
+    await expect(reduce()).rejects.toMatchObject({ message: expect.stringContaining("it was ended") });
+    expect(recordOnDisk().end.state).toBe(state);
   });
 
   it("is not made when its token was cancelled after the last piece", async () => {
@@ -119,7 +145,7 @@ describeReal("the cut of a volume", ["root", "loop", "lvm"], () => {
       if (passage === "lvmd-reduce/zero/after" && before === PIECES - 1)
         cancelled = cancelReduce(lvmd.host, tokens, "t");
     };
-    expect(await reduce()).toMatchObject({ code: "ABORTED" });
+    await expect(reduce()).rejects.toMatchObject({ code: "ABORTED" });
     expect(await cancelled).toEqual({ reducedTo: undefined });
     expect([isCut(), await lvmd.sizeOf("v"), recordOnDisk().end]).toEqual([false, FROM, { state: "Burnt" }]);
   });
@@ -130,7 +156,7 @@ describeReal("the cut of a volume", ["root", "loop", "lvm"], () => {
       if (passage === "lvmd-reduce/zero/after" && before === PIECES - 1)
         await lvmd.lvm("lvextend", "--size", `${FROM + 100 * MIB}b`, `${lvmd.group}/v`);
     };
-    expect(await reduce()).toMatchObject({ code: "ABORTED", message: expect.stringContaining("not the") });
+    await expect(reduce()).rejects.toMatchObject({ code: "ABORTED", message: expect.stringContaining("not the") });
     expect([isCut(), await lvmd.sizeOf("v")]).toEqual([false, FROM + 100 * MIB]);
   });
 

@@ -4,8 +4,8 @@ import { execFileSync } from "node:child_process";
 import { closeSync, constants, mkdirSync, mkdtempSync, openSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { WIPE_BEGUN_TAG } from "../../../src/api/names.ts";
-import { wipeAndRemove } from "../../../src/lvmd/volumes/wipe-volume.ts";
+import { WIPE_BEGUN_TAG } from "../../../src/contracts/names.ts";
+import { wipeAndRemove } from "../../../src/lvmd/volumes/remove-volume.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 import { MIB } from "../storage/storage-fixture.ts";
 import { createLvmdOnLoop, type LvmdOnLoop, marksLeft, writeMarks } from "./lvmd-on-loop.ts";
@@ -59,8 +59,10 @@ describeReal("the removal of a thick volume", ["root", "loop", "lvm"], () => {
     };
     try {
       const late = { ...lvmd.host, reports: { ...lvmd.host.reports, fresh } };
-      const refusal = await wipeAndRemove(late, "class", "v");
-      expect(refusal).toMatchObject({ code: "FAILED_PRECONDITION", message: expect.stringContaining("in use") });
+      await expect(wipeAndRemove(late, "class", "v")).rejects.toMatchObject({
+        code: "FAILED_PRECONDITION",
+        message: expect.stringContaining("in use"),
+      });
       expect([lvmd.done, await tags()]).toEqual([[], ""]);
       expect(marksLeft(path, PLACES.slice(1))).toEqual(PLACES.slice(1));
       expect(await lvmd.sizeOf("v")).toBe(SIZE);
@@ -94,7 +96,7 @@ describeReal("the removal of a thick volume", ["root", "loop", "lvm"], () => {
       sizeBytes += 4 * MIB;
       await lvmd.lvm("lvextend", "--size", `${sizeBytes}b`, `${lvmd.group}/v`);
     };
-    expect(await remove()).toMatchObject({
+    await expect(remove()).rejects.toMatchObject({
       code: "ABORTED",
       message: expect.stringContaining("grew while it was wiped"),
     });

@@ -1,10 +1,10 @@
 // An API server with our kinds, and a client: for what one function of the operator reads and writes, without an operator.
 
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
+import { createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { startApiUnderTest } from "../../harness/api-under-test.ts";
 
 export interface ApiServer {

@@ -1,17 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { LOCAL_DRIVER } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../../src/kube/resources.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER } from "../../../src/contracts/names.ts";
 import { buildClaim, type ClaimFields } from "../../builders/claim.ts";
-import { eventMessage, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { eventMessage, startTestCluster, type TestCluster } from "./cluster.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startTestCluster();
-}, 60_000);
+});
 afterAll(async () => {
   await cluster.stop();
-}, 60_000);
+});
 
 const namespace = "default";
 const readClaim = (name: string) => () => cluster.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
@@ -73,7 +74,7 @@ describe("a claim that cannot be provisioned says why in an Event of its own", (
     60_000,
   );
 
-  const claims: [string, ClaimFields["spec"], string][] = [
+  const claims: [string, NonNullable<ClaimFields["spec"]>, string][] = [
     ["many-nodes", { accessModes: ["ReadWriteMany"] }, "access mode MULTI_NODE_MULTI_WRITER"],
     ["raw-block", { volumeMode: "Block" }, "use volumeMode: Filesystem"],
     [
@@ -97,7 +98,7 @@ describe("a claim that cannot be provisioned says why in an Event of its own", (
     await cluster.client.delete("test/delete-class", STORAGE_CLASSES, { name: "mended" });
     await createClass("mended", { backend: "loop" });
     await untilRead("it is bound", readClaim("waiting"), (claim) => claim?.status?.phase === "Bound");
-  }, 60_000);
+  });
 });
 
 describe("a bound claim", () => {
@@ -123,13 +124,13 @@ describe("a bound claim", () => {
     const expected = "the request of 30Gi is over the StorageClass' maxSize of 20Gi";
     await eventMessage(cluster.client, "over-max", "VolumeResizeFailed", expected);
     expect((await readClaim("over-max")())?.status?.capacity?.storage).toBe("10Gi");
-  }, 60_000);
+  });
 
   it("of a class without expansion is refused a larger request", async () => {
     await createClass("fixed", { backend: "loop" }, false);
     await provision("fixed", "fixed");
     await expect(request("fixed", "12Gi")).rejects.toMatchObject({ reason: "Forbidden" });
-  }, 60_000);
+  });
 
   it("whose class takes expansion back before the driver heard of the request is told so", async () => {
     await createClass("retracted", { backend: "loop" });
@@ -141,7 +142,7 @@ describe("a bound claim", () => {
     const expected = 'StorageClass "retracted" does not allow volume expansion';
     expect(await eventMessage(cluster.client, "retracted", "VolumeResizeFailed", expected)).toBe(expected);
     await cluster.startOperator();
-  }, 60_000);
+  });
 
   it("that cannot be mounted is told by the node's own words, and is mounted when that is over", async () => {
     cluster.node.refuseWith = "SignatureFound: /dev/loop9 carries an ext4 signature";
@@ -154,5 +155,5 @@ describe("a bound claim", () => {
       async () => cluster.node.published.has(handle),
       (is) => is,
     );
-  }, 60_000);
+  });
 });

@@ -1,17 +1,18 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
-import { createReflector } from "../../../src/kube/cache/reflector.ts";
+import { NODE_STORAGES } from "../../../src/contracts/kinds/node-storage.ts";
 import {
   CSI_NODES,
   CSI_STORAGE_CAPACITIES,
   type CSIStorageCapacity,
   STORAGE_CLASSES,
-} from "../../../src/kube/resources.ts";
-import { createCapacityCaches } from "../../../src/operator/capacity/capacity-caches.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
 import { createCapacityLoop } from "../../../src/operator/capacity/capacity-loop.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { createCapacityCaches } from "../../../src/operator/capacity/capacity-objects.ts";
+import { createReflector } from "../../../src/platform/kube/cache/reflector.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
-import { NODE_NAME, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { NODE_NAME, startTestCluster, type TestCluster } from "./cluster.ts";
 
 const OPTIONS = { fieldManager: "test", force: true } as const;
 const NAMESPACE = "tidemark-system";
@@ -21,11 +22,11 @@ let cluster: TestCluster;
 const running: (() => Promise<void>)[] = [];
 beforeAll(async () => {
   cluster = await startTestCluster();
-}, 60_000);
+});
 afterAll(async () => {
   for (const stop of running) await stop();
   await cluster.stop();
-}, 60_000);
+});
 
 async function addNode(name: string, deviceClasses: object[]): Promise<void> {
   const driver = { name: "local.tidemark.dev", nodeID: name };
@@ -116,7 +117,7 @@ it("what each node has is published for each class, follows what the node report
   });
   await cluster.startOperator();
   await untilPublished(left.filter((line) => !line.startsWith("lvm on")));
-}, 60_000);
+});
 
 it("is not written again while nothing has changed, however often a node reports", async () => {
   await cluster.stopOperator();
@@ -143,4 +144,4 @@ it("is not written again while nothing has changed, however often a node reports
   await untilRead("the last figure", published, (all) => all.some((line) => line.includes("8Gi")));
   expect(count).toBeGreaterThan(1);
   expect(writes()).toEqual(["apply csistoragecapacities", "apply csistoragecapacities"]);
-}, 60_000);
+});

@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { startStandIns } from "../../../demo/stand-ins/stand-ins.ts";
-import type { ConnectedKubeClient } from "../../../src/kube/client/http-client.ts";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { EVENTS } from "../../../src/kube/resources.ts";
+import { EVENTS } from "../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { startOperator } from "../../../src/operator/start-operator.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import type { Stoppable } from "../../../src/process/shutdown.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { readConnectionSettings } from "../../../src/platform/kube/client/kube-config.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
+import type { Stoppable } from "../../../src/platform/process/shutdown.ts";
 import { type FakeCsiNode, startFakeCsiNode } from "../../fakes/fake-csi-node.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
-import { untilNextLook } from "../../harness/wait-for.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 
 export const NODE_NAME = "node-1";
 
@@ -47,7 +47,11 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
   const log = createLogger("test", LOG_LEVEL);
   const directory = mkdtempSync(join(tmpdir(), "tidemark-operator-test-"));
   const controlPlane = await startApiUnderTest({ port: 0, log });
-  const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
+  const client = createKubeClient({
+    connection: { server: controlPlane.url },
+    effects: directEffects,
+    log,
+  });
   await bootstrap(client, {
     crdDirectory: "kustomize/foundation/crds",
     nodeName: NODE_NAME,
@@ -67,7 +71,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
   const startReplica = (csiSocket: string, spanCsiSocket?: string) =>
     startOperator(
       {
-        connection: { server: controlPlane.url },
+        connection: readConnectionSettings({ server: controlPlane.url }, {}),
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
         userName: "system:serviceaccount:tidemark-system:operator",
@@ -120,21 +124,6 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
 
 async function stopParts(parts: readonly Stoppable[]): Promise<void> {
   for (const { stop } of [...parts].reverse()) await stop();
-}
-
-/** Longer than the operator takes to look again by itself at what it was refused. */
-const LIMIT_MS = 50_000;
-
-/** Reads until `holds`; the limit only ends a test that has failed. */
-export async function untilRead<T>(what: string, read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-  const beganMs = performance.now();
-  for (;;) {
-    const value = await read();
-    if (holds(value)) return value;
-    const waitedMs = performance.now() - beganMs;
-    if (waitedMs > LIMIT_MS) throw new Error(`waited in vain: ${what}; last: ${JSON.stringify(value)}`);
-    await untilNextLook(waitedMs);
-  }
 }
 
 /** The message of the Event on an object of this name that has the reason and contains the text, once there is one. */

@@ -1,15 +1,13 @@
 // Members that are merged for a pod which lacks attach slots, as its parts see it: the operator says who waits, the policy-engine's target
 // comes, one member grows, and the others leave.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { ConsolidationNeed } from "../../../src/api/consolidation.ts";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { type ConsolidationNeed, FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
   type FilesystemLayoutStatus,
   type LastOperation,
-} from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS, GROWTH_FAILED_ANNOTATION, SPAN_DRIVER } from "../../../src/api/names.ts";
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
 import {
   CSI_NODES,
   EVENTS,
@@ -19,12 +17,13 @@ import {
   PODS,
   type PodVolume,
   STORAGE_CLASSES,
-} from "../../../src/kube/resources.ts";
-import { parseQuantity } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS, GROWTH_FAILED_ANNOTATION, SPAN_DRIVER } from "../../../src/contracts/names.ts";
+import { parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { createMemberNode, MEMBER_CLASS, MEMBER_DRIVER } from "../../fakes/member-sidecars.ts";
 import { memberStates } from "../../harness/member-states.ts";
-import { untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
@@ -39,8 +38,8 @@ beforeAll(async () => {
   tested = await startSpanCluster();
   ({ span } = tested);
   await createMemberNode(tested.cluster.client, NODE, SLOTS);
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 interface Wide {
   readonly handle: string;
@@ -218,13 +217,13 @@ it("one member grows, the others leave; one filesystem of a node at a time, and 
     await untilRead(
       `Events of ${about}`,
       () => eventsOf(about),
-      (events) => events.includes("SlotsWanted") && events.includes("ConsolidationSucceeded"),
+      (events) => events.includes("AttachSlotsNeeded") && events.includes("ConsolidationSucceeded"),
     );
   await stopSecond();
   expect((await eventsOf(one.claim)).filter((reason) => reason === "ConsolidationSucceeded")).toHaveLength(1);
   const metrics = await fetch(`http://127.0.0.1:${tested.cluster.operatorHttpPort()}/metrics`);
   expect(await metrics.text()).toContain('tidemark_operator_consolidations_total{outcome="Succeeded"} 1');
-}, 120_000);
+});
 
 it("an operator that is started between the steps goes on, and what found its floor is finished without growing again", async () => {
   const { client } = tested.cluster;
@@ -263,7 +262,7 @@ it("an operator that is started between the steps goes on, and what found its fl
   await span.report(third.handle, mounted(grown, ended(again), ["m2"]));
   await span.untilLayout("m2 to be gone", third.handle, ({ spec }) => spec.members?.length === 2);
   await untilNeed(third.claim, (need) => need === undefined);
-}, 120_000);
+});
 
 it("where members cannot grow, a larger one comes through a slot that is free, and goes again where nobody waits any more", async () => {
   const { client } = tested.cluster;
@@ -279,7 +278,7 @@ it("where members cannot grow, a larger one comes through a slot that is free, a
   await untilRead(
     "Events of the pod",
     () => eventsOf("two-volumes"),
-    (events) => events.includes("SlotsWanted"),
+    (events) => events.includes("AttachSlotsNeeded"),
   );
 
   // Decided all the same: it comes to nothing.
@@ -340,7 +339,7 @@ it("where members cannot grow, a larger one comes through a slot that is free, a
   expect(back.spec.target).toMatchObject({ size: "6Gi", from: "6Gi" });
   expect(await span.claims(fifth.handle)).toEqual(["m0", "m1", "m2"].map((name) => `${fifth.handle}-${name}`));
   tested.sidecars.resume();
-}, 180_000);
+});
 
 it("where a member did not grow and no slot is free, that is remembered at once, and growing is tried again after a pause", async () => {
   const { client } = tested.cluster;
@@ -375,7 +374,7 @@ it("where a member did not grow and no slot is free, that is remembered at once,
   expect(tried.spec.target?.size).toBe("8Gi");
   expect(members(tried)).toBe("m0 4Gi Present, m1 2Gi Present, m2 2Gi Present");
   await client.delete("test/pod", PODS, { namespace: "shop", name: "patient" });
-}, 120_000);
+});
 
 it("a filesystem of more members than any node has slots is Stalled while its pod waits, and both say why", async () => {
   await setSlots(100);
@@ -389,16 +388,16 @@ it("a filesystem of more members than any node has slots is Stalled while its po
     "it to be told",
     sixth.claim,
     "Stalled",
-    ({ reason }) => reason === "NoNodeHasSlots",
+    ({ reason }) => reason === "InsufficientAttachSlots",
   );
-  expect(stalled).toMatchObject({ status: "True", message: expect.stringContaining("take 3 attach slots") });
+  expect(stalled).toMatchObject({ status: "True", message: expect.stringContaining("needs 3 attach slots") });
   expect(stalled.message).toContain("has more than 2");
   for (const about of ["homeless", sixth.claim])
     await untilRead(
       `Events of ${about}`,
       () => eventsOf(about),
-      (events) => events.includes("NoNodeHasSlots"),
+      (events) => events.includes("InsufficientAttachSlots"),
     );
   await setSlots(100);
   await span.untilCondition("a node to have them", sixth.claim, "Stalled", ({ status }) => status === "False");
-}, 120_000);
+});

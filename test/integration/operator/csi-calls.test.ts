@@ -1,8 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import {
   ControllerClient,
   type ControllerExpandVolumeRequest,
@@ -20,19 +18,21 @@ import {
   type ProbeResponse,
   type ValidateVolumeCapabilitiesRequest,
   type ValidateVolumeCapabilitiesResponse,
-} from "../../../src/gen/csi/v1/csi.ts";
-import { createEventRecorder } from "../../../src/kube/events/events.ts";
-import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
-import { deleteVolume } from "../../../src/operator/csi/delete-volume.ts";
-import { createMemberHome } from "../../../src/operator/member/member-home.ts";
-import { createLayoutWatch } from "../../../src/operator/volume/layout-watch.ts";
-import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
-import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.ts";
-import { createVolumeChanges } from "../../../src/operator/volume/volume-changes.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { NAMESPACES, NODES } from "../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { createMemberHome } from "../../../src/operator/apply/member-home.ts";
+import { createLayoutWriter } from "../../../src/operator/apply/volume-objects.ts";
+import { deleteVolume } from "../../../src/operator/csi/remove/delete-volume.ts";
+import { createLayoutWatch, createVolumeChanges } from "../../../src/operator/gather/cache-waits.ts";
+import { createVolumeCaches } from "../../../src/operator/gather/volume-caches.ts";
+import { createEventRecorder } from "../../../src/platform/kube/events/events.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../builders/create-volume-request.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { startTestCluster, type TestCluster } from "./cluster.ts";
 
 let cluster: TestCluster;
 let controller: ControllerClient;
@@ -43,12 +43,12 @@ beforeAll(async () => {
   await cluster.client.create("test/create-namespace", NAMESPACES, namespace);
   controller = new ControllerClient(`unix://${cluster.operatorSocket}`, credentials.createInsecure());
   identity = new IdentityClient(`unix://${cluster.operatorSocket}`, credentials.createInsecure());
-}, 60_000);
+});
 afterAll(async () => {
   controller.close();
   identity.close();
   await cluster.stop();
-}, 60_000);
+});
 
 type Unary<Request, Response> = (
   request: Request,
@@ -221,6 +221,9 @@ describe("ValidateVolumeCapabilities", () => {
     const other = await validate("xfs");
     expect(other.confirmed).toBeUndefined();
     expect(other.message).toContain("is formatted as btrfs, not as xfs");
+    const unknown = await validate("zfs");
+    expect(unknown.confirmed).toBeUndefined();
+    expect(unknown.message).toContain('filesystem type "zfs"; there are: ');
   });
 });
 
@@ -258,8 +261,9 @@ describe("DeleteVolume", () => {
       (layout) => layout?.status !== undefined,
     );
     cluster.node.silent = true;
-    const refusal = await withShortWait((deleting) => deleteVolume({ ...deleting, removalWaitLimitMs: 100 }, handle));
-    expect(refusal).toMatchObject({
+    await expect(
+      withShortWait((deleting) => deleteVolume({ ...deleting, removalWaitLimitMs: 100 }, handle)),
+    ).rejects.toMatchObject({
       code: "ABORTED",
       message: expect.stringContaining("node node-1 has not confirmed"),
     });
@@ -321,7 +325,7 @@ describe("methods that the driver does not offer", () => {
     );
     await expect(health).rejects.toMatchObject({
       code: status.UNIMPLEMENTED,
-      details: expect.stringContaining("told by its node"),
+      details: expect.stringContaining("use NodeGetVolumeStats"),
     });
   });
 });

@@ -1,14 +1,13 @@
 // What `kubectl get filesystems` shows of a Filesystem, as the API server prints it.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FIELD_MANAGERS } from "../../../src/api/names.ts";
-import type { ConnectedKubeClient } from "../../../src/kube/client/http-client.ts";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { decideStatus, type StatusFacts } from "../../../src/operator/volume/decide-status.ts";
-import { writeFilesystem } from "../../../src/operator/volume/filesystem-writer.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import { writeFilesystem } from "../../../src/operator/apply/volume-objects.ts";
+import { decideStatus, type StatusFacts } from "../../../src/operator/decide/decide-status.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { buildSpan } from "../../builders/span.ts";
 import { HANDLE } from "../../builders/volume.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
@@ -25,11 +24,11 @@ beforeAll(async () => {
     initialSize: "1Gi",
     fsType: "btrfs",
   });
-}, 60_000);
+});
 afterAll(async () => {
   await client.close();
   await server.close();
-}, 60_000);
+});
 
 interface Table {
   readonly columnDefinitions: readonly { readonly name: string; readonly priority: number }[];

@@ -1,19 +1,26 @@
 // What the operator says of a Filesystem to which somebody has written right before it, or which is another one by then.
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { createWorkQueue, type Outcome } from "../../../src/kube/queue/work-queue.ts";
-import type { Node } from "../../../src/kube/resources.ts";
-import { writeFilesystem } from "../../../src/operator/volume/filesystem-writer.ts";
-import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
-import { reconcileVolume, type VolumeReconciling } from "../../../src/operator/volume/reconcile-volume.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { FILESYSTEMS, type Filesystem } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import type { Node } from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import { createLayoutWriter, writeFilesystem } from "../../../src/operator/apply/volume-objects.ts";
+import {
+  createVolumePhases,
+  reconcileVolume,
+  type VolumePorts,
+} from "../../../src/operator/volumes/reconcile-volume.ts";
+import type { ReadableStore } from "../../../src/platform/kube/cache/store.ts";
+import { createOwnWrites } from "../../../src/platform/kube/client/writes.ts";
+import { createWorkQueue, type Outcome } from "../../../src/platform/kube/queue/work-queue.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { buildLayout, VOLUME_UID } from "../../builders/filesystem-layout.ts";
-import { type InterposedClient, interposed } from "../../fakes/interposed-client.ts";
+import { doubleOf } from "../../fakes/double-of.ts";
+import { filledCache } from "../../fakes/filled-cache.ts";
+import { interposed } from "../../fakes/interposed-client.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 import { type ApiServer, startApiServer } from "./api-server.ts";
-import { untilRead } from "./cluster.ts";
 
 const NAME = { namespace: "default", name: "data" };
 const NODE: Node = { apiVersion: "v1", kind: "Node", metadata: { name: "node-a" }, spec: {} };
@@ -30,28 +37,37 @@ beforeAll(async () => {
     metadata: { name: metadata.name },
     spec,
   });
-}, 60_000);
+});
 beforeEach(async () => {
   await server.client.delete("test/filesystem", FILESYSTEMS, NAME);
   filesystem = await writeFilesystem(server.client, CLAIM, false);
 });
-afterAll(() => server.stop(), 60_000);
+afterAll(() => server.stop());
 
 /** Of an operator whose caches show what the test has put there; `act` comes right before each of the first `times` of its statuses. */
-function lookAfter(act: () => Promise<unknown>, times = 1): { late: InterposedClient; look: () => Promise<Outcome> } {
+function lookAfter(act: () => Promise<unknown>, times = 1): { look: () => Promise<Outcome> } {
   const late = interposed(server.client, (call) => call === "apply filesystems", act, times);
-  const caches = {
-    layouts: { store: { get: () => layout } },
-    filesystems: { store: { get: () => filesystem } },
-    persistentVolumes: { store: { byIndex: () => [] } },
-    nodes: { store: { get: () => NODE } },
-  };
-  const consolidations = { needOf: () => undefined, unfitOf: () => undefined };
+  const caches = doubleOf<VolumePorts["caches"]>("VolumeCaches", {
+    layouts: filledCache({}, [layout]),
+    // The case changes it between two looks.
+    filesystems: {
+      ...filledCache<Filesystem>(),
+      store: doubleOf<ReadableStore<Filesystem>>("Filesystems", { get: () => filesystem }),
+    },
+    persistentVolumes: filledCache({ handle: () => [] }),
+    nodes: filledCache({}, [NODE]),
+  });
+  const consolidations = doubleOf<VolumePorts["consolidations"]>("Consolidations", {
+    needOf: () => undefined,
+    unfitOf: () => undefined,
+  });
   const layouts = createLayoutWriter(late.client);
-  const reconciling = { client: late.client, caches, layouts, clock: systemClock, consolidations };
+  const ownWrites = createOwnWrites<Filesystem>(systemClock);
+  const events = { record: () => undefined, flush: async () => undefined };
+  const parts = { client: late.client, caches, layouts, events, clock: systemClock, consolidations, ownWrites };
+  const ports = doubleOf<VolumePorts>("VolumePorts", parts);
   return {
-    late,
-    look: () => reconcileVolume(reconciling as unknown as VolumeReconciling, metadata.name),
+    look: () => reconcileVolume(createVolumePhases(ports), metadata.name),
   };
 }
 
@@ -89,9 +105,8 @@ function decideTargets(): () => Promise<Filesystem> {
 }
 
 it("is said in one look, however often the policy-engine reports right before it", async () => {
-  const { late, look } = lookAfter(reportPlans(), 6);
+  const { look } = lookAfter(reportPlans(), 6);
   expect(await look()).toBe("done");
-  expect(late.calls.filter((call) => call === "apply filesystems")).toHaveLength(7);
   expect((await live())?.status).toMatchObject({
     scaling: { message: "plan 6" },
     nodeName: "node-a",
@@ -128,9 +143,8 @@ it("is tried again by the queue where nothing else changes after a burst of repo
 });
 
 it("is not said over what another operator has said since: the change has it looked at again", async () => {
-  const { late, look } = lookAfter(sayElsewhere);
+  const { look } = lookAfter(sayElsewhere);
   expect(await look()).toBe("done");
-  expect(late.calls).toEqual(["apply filesystems", "get filesystems"]);
   expect((await live())?.status).toEqual({ nodeName: "node-b" });
   // What the caches show then.
   filesystem = (await live()) as Filesystem;

@@ -1,15 +1,16 @@
 // Another driver's sidecars and the policy-engine, played for tests of ordinary claims: what they write, and nothing else.
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { volumeHandleOf } from "../../../src/api/identity.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
+
+import { volumeHandleOf } from "../../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/contracts/kinds/volume-policy.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   STORAGE_CLASSES,
   VOLUME_ATTACHMENTS,
-} from "../../../src/kube/resources.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { aClusterPolicy, aVolumePolicy } from "../../builders/policy.ts";
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
-import { CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
-import { type TestCluster, untilRead } from "./cluster.ts";
+import { LOGICAL_VOLUMES } from "../../../src/contracts/kinds/logical-volume.ts";
+import { CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS } from "../../../src/contracts/kubernetes/resources.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import type { TestCluster } from "./cluster.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import type { SpanUnderTest } from "./span-under-test.ts";
 
@@ -13,8 +14,8 @@ let span: SpanUnderTest;
 beforeAll(async () => {
   tested = await startSpanCluster();
   ({ cluster, span } = tested);
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 const untilGuarded = (members: string) =>
   untilRead(
@@ -28,7 +29,7 @@ it("what the guard's policies ask is there before the first member, with the ope
     members: "none",
     operator: "system:serviceaccount:tidemark-system:operator",
   });
-}, 60_000);
+});
 
 it("says whether there are members, also when somebody has deleted it, and is not written again while there are some", async () => {
   const first = await span.created();
@@ -44,7 +45,7 @@ it("says whether there are members, also when somebody has deleted it, and is no
   expect(await version()).toBe(before);
   await span.remove(second.handle);
   await untilGuarded("none");
-}, 60_000);
+});
 
 it("counts logical volumes, which the definitions would take with them", async () => {
   const name = "fs-11111111-2222-4333-8444-555555555555";
@@ -57,4 +58,4 @@ it("counts logical volumes, which the definitions would take with them", async (
   await untilGuarded("some");
   await cluster.client.delete("test/logical-volume", LOGICAL_VOLUMES, { name });
   await untilGuarded("none");
-}, 60_000);
+});

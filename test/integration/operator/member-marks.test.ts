@@ -2,19 +2,19 @@
 import { randomUUID } from "node:crypto";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../../src/api/identity.ts";
-import { API_VERSION, MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import type { KubeObject } from "../../../src/kube/object.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/kube/resources.ts";
-import { KEPT_BY_GITOPS } from "../../../src/operator/member/member-claim.ts";
-import { createMemberHome } from "../../../src/operator/member/member-home.ts";
-import { memberLabels } from "../../../src/operator/member/member-names.ts";
-import { createMemberClaim } from "../../../src/operator/member/member-steps.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { volumeHandleOf } from "../../../src/contracts/identity.ts";
+import type { FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import type { KubeObject } from "../../../src/contracts/kubernetes/object.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, MEMBER_NAMESPACE } from "../../../src/contracts/names.ts";
+import { createMemberHome } from "../../../src/operator/apply/member-home.ts";
+import { createMemberClaim } from "../../../src/operator/apply/member-steps.ts";
+import { KEPT_BY_GITOPS, memberLabels } from "../../../src/operator/volumes/member-objects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { buildClaim } from "../../builders/claim.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 import { type ApiServer, startApiServer } from "./api-server.ts";
-import { type TestCluster, untilRead } from "./cluster.ts";
+import type { TestCluster } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
@@ -29,8 +29,8 @@ describe("members of a class that lets them carry labels and annotations", () =>
   beforeAll(async () => {
     tested = await startSpanCluster();
     ({ cluster, span } = tested);
-  }, 60_000);
-  afterAll(() => tested.stop(), 60_000);
+  });
+  afterAll(() => tested.stop());
 
   const setOnClaim = (name: string, metadata: object) =>
     cluster.client.mergePatch("test/mark", PERSISTENT_VOLUME_CLAIMS, { namespace: "shop", name }, { metadata });
@@ -94,7 +94,7 @@ describe("members of a class that lets them carry labels and annotations", () =>
       await cluster.client.mergePatch<KubeObject>("test/strip", resource, of, { metadata: { labels: { team: null } } });
     }
     await untilAllSay(handle, "blue - - - -", 4);
-  }, 60_000);
+  });
 
   it("take up what changed while no operator ran", async () => {
     const handle = await provisioned("missed");
@@ -104,7 +104,7 @@ describe("members of a class that lets them carry labels and annotations", () =>
     await setOnClaim("missed", { labels: { team: "green" } });
     await cluster.startOperator();
     await untilAllSay(handle, "green - - - -", 2);
-  }, 60_000);
+  });
 
   it("have nothing of a claim of the same name that is not the volume's own", async () => {
     const handle = await provisioned("replaced");
@@ -125,7 +125,7 @@ describe("members of a class that lets them carry labels and annotations", () =>
     await setOnClaim("marker", { labels: { team: "done" } });
     await untilAllSay(marker, "done - - - -", 2);
     expect((await objectsOf(handle)).map(said)).toEqual(["red - - - -", "red - - - -"]);
-  }, 60_000);
+  });
 
   it("are not made by a class that names what a deployment tool finds its objects by", async () => {
     const request = span.request({ memberLabels: "team,app.kubernetes.io/instance" });
@@ -136,7 +136,7 @@ describe("members of a class that lets them carry labels and annotations", () =>
       ),
     });
     expect(await objectsOf(volumeHandleOf(request.name))).toEqual([]);
-  }, 60_000);
+  });
 
   it("all stay when the claim goes and its PersistentVolume says Retain, until it says Delete", async () => {
     const { handle, volumeName } = await provisionedSpan(cluster, span, "retained", PARAMETERS);
@@ -167,7 +167,7 @@ describe("members of a class that lets them carry labels and annotations", () =>
     await cluster.client.delete("test/delete", PERSISTENT_VOLUME_CLAIMS, { namespace: "shop", name: "retained" });
     await expect(span.remove(handle)).rejects.toMatchObject({
       code: status.FAILED_PRECONDITION,
-      details: `${handle} is kept: PersistentVolume ${volumeName} says Retain; set it to Delete first`,
+      details: `${handle} is retained: PersistentVolume ${volumeName} says Retain; set it to Delete first`,
     });
     const uids = (objects: readonly KubeObject[]) => objects.map(({ metadata }) => metadata.uid);
     const after = await objectsOf(handle);
@@ -180,15 +180,15 @@ describe("members of a class that lets them carry labels and annotations", () =>
     await policy("Delete");
     await span.remove(handle);
     expect(await span.claims(handle)).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe("a member's claim that is made while nothing keeps it up", () => {
   let server: ApiServer;
   beforeAll(async () => {
     server = await startApiServer("node-a");
-  }, 60_000);
-  afterAll(() => server.stop(), 60_000);
+  });
+  afterAll(() => server.stop());
 
   it("has what its volume's claim says from its first version", async () => {
     const metadata = {
@@ -220,5 +220,5 @@ describe("a member's claim that is made while nothing keeps it up", () => {
     const made = await createMemberClaim({ client, home }, layout, { name: "m0", size: "1Gi", source: {} });
     expect(made.metadata.labels).toEqual({ ...memberLabels(volumeUID, "m0"), team: "red" });
     expect(made.metadata.annotations).toEqual({ ...KEPT_BY_GITOPS, "example.com/owner": "ann" });
-  }, 60_000);
+  });
 });

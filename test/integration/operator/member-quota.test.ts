@@ -1,10 +1,10 @@
 // What a namespace may have of its members' class, read from an API server that has the quotas of two.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { NAMESPACES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
-import { readMemberQuota } from "../../../src/operator/member/read-member-quota.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { NAMESPACES, RESOURCE_QUOTAS } from "../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { readMemberQuota } from "../../../src/operator/gather/member-room.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
@@ -49,5 +49,5 @@ it.each([
   ["street", { name: undefined, limitBytes: BUDGET_BYTES, takenBytes: 0 }],
 ])("what %s may have depends on no other namespace's quota, and on no other's volumes", async (namespace, expected) => {
   const found = await readMemberQuota(client, namespace, "gp3", "fs-a", VOLUMES, BUDGET_BYTES);
-  expect(found).toEqual({ namespace, className: "gp3", ...expected });
+  expect(found).toEqual({ className: "gp3", ...expected });
 });

@@ -1,18 +1,21 @@
 // What is deleted of a member that is out of its filesystem, and what stands in the way of that: each guard of the teardown by itself.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type MemberSpec,
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolumeClaim,
   VOLUME_ATTACHMENTS,
-} from "../../../src/kube/resources.ts";
-import { attachmentName, memberClaimName, memberLabels } from "../../../src/operator/member/member-names.ts";
-import { removeDeparted } from "../../../src/operator/member/remove-departed.ts";
-import { type DepartingMember, tearDownMember } from "../../../src/operator/member/tear-down-member.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../../src/contracts/names.ts";
+import { type DepartingMember, removeDeparted, tearDownMember } from "../../../src/operator/apply/remove-members.ts";
+import { attachmentName, memberClaimName, memberLabels } from "../../../src/operator/volumes/member-objects.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
 import { CLAIM_REF, HANDLE, VOLUME_UID } from "../../builders/volume.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { type ApiServer, startApiServer } from "./api-server.ts";
@@ -33,8 +36,8 @@ beforeAll(async () => {
   client = server.client;
   const metadata = { name: MEMBER_NAMESPACE };
   await client.create("test/namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata });
-}, 60_000);
-afterAll(() => server.stop(), 60_000);
+});
+afterAll(() => server.stop());
 
 beforeEach(async () => {
   claim = await createClaim();
@@ -184,7 +187,7 @@ describe("a member that a layout says is out", () => {
     expect(await readClaim()).toBeUndefined();
   });
 
-  it("is kept where only a layout from before says so, and the one in the API has it in the filesystem", async () => {
+  it("stays where only a layout from before says so, and the one in the API has it in the filesystem", async () => {
     const live = await createLayout("Present");
     const status = {
       ...live.status,

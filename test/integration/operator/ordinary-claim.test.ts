@@ -1,11 +1,12 @@
 // Claims of another driver, against the embedded control plane; the test plays that driver, its resizer and the policy-engine.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { FIELD_MANAGERS, RECORDS } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../../src/kube/resources.ts";
-import { eventMessage, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { FILESYSTEMS, type Filesystem } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../../src/contracts/kubernetes/resources.ts";
+import { FIELD_MANAGERS, RECORDS } from "../../../src/contracts/names.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { eventMessage, startTestCluster, type TestCluster } from "./cluster.ts";
 import { DRIVER, type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "./foreign-driver.ts";
 
 let cluster: TestCluster;
@@ -74,10 +75,10 @@ beforeAll(async () => {
   await driver.createClass();
   await driver.policy("in", "Enabled");
   await driver.policy("always", "Enabled");
-}, 60_000);
+});
 afterAll(async () => {
   await cluster.stop();
-}, 60_000);
+});
 
 describe("a claim of another driver", () => {
   it("that a policy opts in gets a Filesystem, which it owns", async () => {
@@ -92,13 +93,13 @@ describe("a claim of another driver", () => {
       nodeName: "node-9",
       members: [{ name: "claim", source: { claim: { volumeName: "pv-adopted", driver: DRIVER } } }],
     });
-  }, 60_000);
+  });
 
   it("that nobody opts in is not touched", async () => {
     await driver.provide("stranger", { opted: "out" });
     await untilSettled();
     expect(await readFilesystem("stranger")()).toBeUndefined();
-  }, 60_000);
+  });
 
   it("is not touched where the policy that decides it says nothing, although the cluster's policy opts claims in", async () => {
     await driver.clusterPolicy("Enabled");
@@ -108,7 +109,7 @@ describe("a claim of another driver", () => {
     await untilAdopted("by-cluster");
     await untilSettled();
     expect(await readFilesystem("silent")()).toBeUndefined();
-  }, 60_000);
+  });
 
   it("is extended by its request, under a field manager of its own, which owns nothing else", async () => {
     const handle = await adopted("filling");
@@ -128,7 +129,7 @@ describe("a claim of another driver", () => {
     const layout = await untilLayout(handle, (one) => one?.spec.members?.[0]?.source.claim?.capacity === "15Gi");
     // What limits default to is what its user asked for, however often we raise it.
     expect(layout?.metadata.annotations?.[RECORDS.requestedSize]).toBe("10Gi");
-  }, 60_000);
+  });
 
   it("shows on its Filesystem what its driver cannot do, and is asked for nothing more", async () => {
     const handle = await adopted("infeasible");
@@ -148,7 +149,7 @@ describe("a claim of another driver", () => {
     const decidedAt = await driver.want("infeasible", "20Gi", "10Gi");
     await untilLayout(handle, (one) => one?.spec.target?.decidedAt === decidedAt);
     expect(requestOf(await readClaim("infeasible")())).toBe("15Gi");
-  }, 60_000);
+  });
 
   it("keeps its request when the policy is disabled, and a target from before is not taken up afterwards", async () => {
     const handle = await adopted("left");
@@ -166,7 +167,7 @@ describe("a claim of another driver", () => {
     const again = await driver.want("left", "16Gi", "12Gi");
     await untilRequested("left", "16Gi");
     await untilLayout(handle, (one) => one?.spec.target?.decidedAt === again);
-  }, 60_000);
+  });
 
   it("is left to another autoscaler whose annotations it carries", async () => {
     const handle = await adopted("theirs");
@@ -182,14 +183,14 @@ describe("a claim of another driver", () => {
     await untilLayout(handle, (one) => one?.spec.target?.decidedAt === decidedAt);
     expect(requestOf(await readClaim("theirs")())).toBe("10Gi");
     await eventMessage(cluster.client, "theirs", "OtherAutoscaler", "resize.topolvm.io/storage_limit");
-  }, 60_000);
+  });
 
   it("leaves nothing of ours behind when it is deleted", async () => {
     const handle = await adopted("going");
     await cluster.client.delete("test/delete", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "going" });
     await untilLayout(handle, (one) => one === undefined);
     await untilRead("its Filesystem is gone", readFilesystem("going"), (one) => one === undefined);
-  }, 60_000);
+  });
 
   it("gets layout and Filesystem again when somebody has deleted them", async () => {
     const handle = await adopted("lost");
@@ -197,5 +198,5 @@ describe("a claim of another driver", () => {
     await cluster.client.delete("test/delete", FILESYSTEMS, { namespace, name: "lost" });
     await untilLayout(handle, (one) => one !== undefined);
     await untilAdopted("lost");
-  }, 60_000);
+  });
 });

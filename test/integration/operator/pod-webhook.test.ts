@@ -8,7 +8,7 @@ import {
   PODS,
   type PodVolume,
   STORAGE_CLASSES,
-} from "../../../src/kube/resources.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";
 import { connectionsOf, listeningServer, openSilent } from "../../harness/silent-connections.ts";
@@ -129,7 +129,7 @@ describe("the webhook", () => {
   it("lets a pod pass whose claim does not exist, and says what that means", async () => {
     const { allowed, patch, warnings } = await admit(cluster, leader, buildPod([ofClaim("later")]));
     expect({ allowed, patch }).toEqual({ allowed: true, patch: [] });
-    expect(warnings).toEqual([expect.stringContaining('no claim "later" yet')]);
+    expect(warnings).toEqual([expect.stringContaining('claim "later" does not exist yet')]);
   });
 
   it("asks the API server for few claims at a time, however many pods come at once, and lets all of those pass", async () => {
@@ -225,26 +225,26 @@ describe("a pod that slipped through", () => {
     await makePod("foreign", [await makeClaim("foreign")]);
     await makePod("missed", [await makeClaim("fast")]);
     await isTold("missed");
-    expect(await leader.metrics()).toContain("tidemark_operator_pods_placement_missed 1");
+    expect(await leader.metrics()).toContain("tidemark_operator_pods_webhook_bypassed 1");
 
     await leader.duty.end();
-    expect(await leader.metrics()).toContain("tidemark_operator_pods_placement_missed 0");
+    expect(await leader.metrics()).toContain("tidemark_operator_pods_webhook_bypassed 0");
     follower.duty.begin();
     await waitFor(
       "the other leader to have looked",
-      async () => (await follower.metrics()).includes("tidemark_operator_pods_placement_missed 1") || undefined,
+      async () => (await follower.metrics()).includes("tidemark_operator_pods_webhook_bypassed 1") || undefined,
     );
     const [event, ...more] = await eventsOn("missed");
     expect(more).toEqual([]);
-    expect(event).toMatchObject({ reason: "PlacementMissed", type: "Warning", count: 1 });
-    expect(event?.message).toContain("default-scheduler places this pod without a look at the room");
+    expect(event).toMatchObject({ reason: "WebhookBypassed", type: "Warning", count: 1 });
+    expect(event?.message).toContain("default-scheduler did not check the capacity for this pod");
     expect([...(await eventsOn("marked")), ...(await eventsOn("foreign"))]).toEqual([]);
 
     await cluster.client.delete("test/pod", PODS, { namespace, name: "missed" });
     await makePod("missed", [await makeClaim("fast")], { nodeName: "node1" });
     await waitFor(
       "it to count no more",
-      async () => (await follower.metrics()).includes("tidemark_operator_pods_placement_missed 0") || undefined,
+      async () => (await follower.metrics()).includes("tidemark_operator_pods_webhook_bypassed 0") || undefined,
     );
     await follower.duty.end();
     leader.duty.begin();

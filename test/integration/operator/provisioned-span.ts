@@ -2,8 +2,12 @@
 // as csi-attacher does it.
 
 import { volumeNameOf } from "../../../demo/stand-ins/volume-request.ts";
-import { SPAN_DRIVER } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { SPAN_DRIVER } from "../../../src/contracts/names.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { bindToSpan } from "../../harness/bind-claim.ts";
 import type { TestCluster } from "./cluster.ts";

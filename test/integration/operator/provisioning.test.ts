@@ -1,21 +1,22 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { fsidOf } from "../../../src/api/identity.ts";
-import { FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/kube/resources.ts";
+import { fsidOf } from "../../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/contracts/kubernetes/resources.ts";
+import { FIELD_MANAGERS } from "../../../src/contracts/names.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { NODE_NAME, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { NODE_NAME, startTestCluster, type TestCluster } from "./cluster.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startTestCluster();
-}, 60_000);
+});
 afterAll(async () => {
   await cluster.stop();
-}, 60_000);
+});
 
 const namespace = "default";
 const readClaim = (name: string) => () => cluster.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
@@ -74,7 +75,7 @@ describe("a claim of the loop class", () => {
       (path) => path !== undefined,
     );
     expect(cluster.node.published.get(handle)).toContain(`/pods/${uid}/volumes/kubernetes.io~csi/pvc-${uid}/mount`);
-  }, 60_000);
+  });
 
   it("grows when the policy-engine raises the Filesystem's target", async () => {
     const { handle } = await provisionMounted("grown");
@@ -83,7 +84,7 @@ describe("a claim of the loop class", () => {
     const layout = await untilRead("the layout has the target", readLayout(handle), (one) => !!one?.spec.target);
     expect(layout?.spec.target).toEqual(target);
     await untilRead("the capacity follows", readFilesystem("grown"), (one) => one?.status?.capacity === "2Gi");
-  }, 60_000);
+  });
 
   it("carries the trims that the policy-engine asks for to the layout, and what the node says of one to the Filesystem", async () => {
     const { handle } = await provisionMounted("trimmed");
@@ -112,7 +113,7 @@ describe("a claim of the loop class", () => {
     await applyWish("trimmed", { target });
     const left = await untilRead("the layout has none", readLayout(handle), (one) => one?.spec.trim === undefined);
     expect(left?.spec).toMatchObject({ target, backend: "loop", nodeName: NODE_NAME });
-  }, 60_000);
+  });
 
   it("refuses a target of a deposed leader, and says so on the Filesystem", async () => {
     const { handle } = await provisionMounted("deposed");
@@ -135,7 +136,7 @@ describe("a claim of the loop class", () => {
     expect(condition?.reason).toBe("StaleEpoch");
     expect(condition?.message).toContain("epoch 3");
     expect((await readLayout(handle)())?.spec.target).toEqual(newer);
-  }, 60_000);
+  });
 
   it("is grown at once to a raised request, and its capacity is exactly the request", async () => {
     const { handle } = await provisionMounted("raised");
@@ -152,7 +153,7 @@ describe("a claim of the loop class", () => {
     const layout = await readLayout(handle)();
     expect(layout?.spec.target).toMatchObject({ size: "12Gi", from: "1Gi", epoch: 0 });
     await untilRead("the filesystem", readFilesystem("raised"), (one) => one?.status?.capacity === "12Gi");
-  }, 60_000);
+  });
 
   it("is not mounted while its annotation says that no pod uses it", async () => {
     const { handle } = await provision("unmounted", { annotations: { "standalone.tidemark.dev/mount": "false" } });
@@ -183,7 +184,7 @@ describe("a claim of the loop class", () => {
       async () => cluster.node.staged.has(handle),
       (is) => !is,
     );
-  }, 60_000);
+  });
 });
 
 describe("a deleted claim", () => {
@@ -208,7 +209,7 @@ describe("a deleted claim", () => {
     expect(cluster.node.memberBytes.has(handle)).toBe(false);
     expect(cluster.node.staged.has(handle)).toBe(false);
     expect(existsSync(join(cluster.kubeletDirectory, "pods", uid))).toBe(false);
-  }, 60_000);
+  });
 
   it("keeps its data where the reclaim policy is Retain", async () => {
     const { handle, uid } = await provisionMounted("kept");
@@ -225,7 +226,7 @@ describe("a deleted claim", () => {
     await untilRead("its Filesystem is collected", readFilesystem("kept"), (one) => one === undefined);
     expect(await readLayout(handle)()).toBeDefined();
     expect(cluster.node.memberBytes.has(handle)).toBe(true);
-  }, 60_000);
+  });
 });
 
 function applyTarget(name: string, target: object): Promise<void> {

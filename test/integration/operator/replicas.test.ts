@@ -1,18 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { LEASES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { LEASES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/contracts/kubernetes/resources.ts";
+import { FIELD_MANAGERS } from "../../../src/contracts/names.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { startTestCluster, type TestCluster } from "./cluster.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startTestCluster();
-}, 60_000);
+});
 afterAll(async () => {
   await cluster.stop();
-}, 60_000);
+});
 
 const namespace = "default";
 const readLease = () => cluster.client.get(LEASES, { namespace: "tidemark-system", name: "tidemark-operator" });
@@ -58,5 +59,5 @@ describe("two operators", () => {
     });
     await carry("2030-01-01T00:00:01.000Z", "3Gi");
     await stopSecond();
-  }, 60_000);
+  });
 });

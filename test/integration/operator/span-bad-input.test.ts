@@ -3,23 +3,23 @@
 import { randomUUID } from "node:crypto";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import type { CreateVolumeRequest } from "../../../src/gen/csi/v1/csi.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/kube/resources.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import type { CreateVolumeRequest } from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../../src/contracts/names.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { mountCapability } from "../../builders/create-volume-request.ts";
-import { untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 
 let tested: SpanCluster;
 beforeAll(async () => {
   tested = await startSpanCluster();
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 /** Everything of volumes that there is, and which version of it. */
 async function everything(): Promise<string[]> {
@@ -98,21 +98,21 @@ describe("a claim that cannot be had", () => {
       { memberStorageClassName: "../nodes/node-a" },
       {},
       status.INVALID_ARGUMENT,
-      "is no name",
+      "is not a name",
     ],
     [
       "whose name climbs",
       { "csi.storage.k8s.io/pvc/name": "../../secrets/all" },
       {},
       status.INVALID_ARGUMENT,
-      "are no names",
+      "are not names",
     ],
     [
       "whose namespace climbs",
       { "csi.storage.k8s.io/pvc/namespace": "../kube-system" },
       {},
       status.INVALID_ARGUMENT,
-      "are no names",
+      "are not names",
     ],
   ])("%s is refused, and leaves nothing", async (_what, parameters, fields, code, text) => {
     const before = await everything();
@@ -130,7 +130,7 @@ describe("a claim that cannot be had", () => {
       details: expect.stringContaining("4Gi is over the StorageClass' maxSize of 3Gi"),
     });
     expect((await tested.span.layout(handle))?.spec.members).toHaveLength(1);
-  }, 60_000);
+  });
 });
 
 /** A new volume whose member is there: the operator writes nothing more of it until a pod uses it. */
@@ -176,7 +176,7 @@ describe("an id that names no volume", () => {
   it("as a new volume's name is as good as any other: it becomes a handle of its own", async () => {
     const { volume } = await tested.span.create(tested.span.request({}, { name: "../../etc/passwd" }));
     expect(volume?.volumeId).toMatch(/^fs-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
-  }, 60_000);
+  });
 });
 
 describe("a PersistentVolume that names another's volume", () => {
@@ -199,7 +199,7 @@ describe("a PersistentVolume that names another's volume", () => {
     await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, { namespace: "thief", name: "stolen" }, bind);
     const refused = {
       code: status.FAILED_PRECONDITION,
-      details: expect.stringContaining(`forged and ${volumeName} all name ${handle}`),
+      details: expect.stringContaining(`the handle ${handle} (forged, ${volumeName})`),
     };
     await untilRead(
       "the operator to know the forged one",
@@ -226,12 +226,12 @@ describe("a PersistentVolume that names another's volume", () => {
           () => "",
           (error: { details: string }) => error.details,
         ),
-      (details) => !details.includes("all name"),
+      (details) => !details.includes("more than one PersistentVolume"),
     );
     await expect(tested.span.publish(handle, "node-b")).rejects.toMatchObject(foreign);
     await expect(tested.span.expand(handle, 9 * GIB)).rejects.toMatchObject(foreign);
     expect((await tested.span.layout(handle))?.spec.nodeName).toBeUndefined();
-  }, 60_000);
+  });
 });
 
 it("two claims of one name in turn have a volume each, and the end of the first takes nothing of the second", async () => {
@@ -262,4 +262,4 @@ it("two claims of one name in turn have a volume each, and the end of the first 
   expect(await tested.span.claims(second)).toEqual([`${second}-m0`]);
   expect((await client.get(FILESYSTEMS, name))?.spec.claimRef?.uid).toBe(again.metadata.uid);
   expect((await tested.span.layout(second))?.spec.members?.map(({ state }) => state)).toEqual(["Present"]);
-}, 60_000);
+});

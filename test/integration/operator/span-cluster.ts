@@ -1,6 +1,6 @@
 // The control plane with operator, member sidecars and two nodes of one zone, for spans.
-import { NAMESPACES } from "../../../src/kube/resources.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { NAMESPACES } from "../../../src/contracts/kubernetes/resources.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
 import { startTestCluster, type TestCluster } from "./cluster.ts";
 import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";

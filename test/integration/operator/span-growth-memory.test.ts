@@ -1,16 +1,16 @@
 // What is remembered of a members' class on one volume is said, and forgotten, by every volume of the class, although nothing of theirs
 // changes.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION } from "../../../src/api/names.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION } from "../../../src/contracts/names.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached } from "./span-under-test.ts";
 
 let tested: SpanCluster;
 beforeAll(async () => {
   tested = await startSpanCluster();
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 interface Volume {
   readonly handle: string;
@@ -55,4 +55,4 @@ it("a class that does not grow members, and one that does again, is said by all 
   await remember(adding, GROWTH_WORKED_ANNOTATION);
   await untilReason(other, "Ready");
   await untilReason(failing, "Ready");
-}, 180_000);
+});

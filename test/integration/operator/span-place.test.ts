@@ -2,9 +2,12 @@
 // are never used again.
 import { credentials, Metadata, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import { ControllerClient, type CreateVolumeRequest, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
+import {
+  ControllerClient,
+  type CreateVolumeRequest,
+  type GetCapacityResponse,
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
 import {
   CSI_NODES,
   CSI_STORAGE_CAPACITIES,
@@ -12,8 +15,9 @@ import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   STORAGE_CLASSES,
-} from "../../../src/kube/resources.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../../src/contracts/names.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import {
   createMemberNode,
   createZoneNode,
@@ -21,7 +25,8 @@ import {
   MEMBER_DRIVER,
   ZONE_KEY,
 } from "../../fakes/member-sidecars.ts";
-import { eventMessage, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { eventMessage } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached } from "./span-under-test.ts";
@@ -32,8 +37,8 @@ beforeAll(async () => {
   tested = await startSpanCluster(BUDGET_BYTES);
   await createZoneNode(tested.cluster.client, "node-far", "b");
   for (const name of ["node-a", "node-b", "node-far"]) await createMemberNode(tested.cluster.client, name);
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 const claimOf = (handle: string, member: string) =>
   tested.cluster.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, name: `${handle}-${member}` });
@@ -77,11 +82,11 @@ describe("members whose class allows one zone", () => {
   it("are not begun on a node of another one: the scheduler is asked for another node, and nothing stays", async () => {
     await expect(tested.span.create(inZone("node-far"))).rejects.toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
-      details: expect.stringContaining(`in ${ZONE_KEY}=a only, and node node-far is not there`),
+      details: expect.stringContaining(`in ${ZONE_KEY}=a only, and node node-far is not among them`),
     });
     const layouts = (await tested.cluster.client.list(FILESYSTEM_LAYOUTS)).items;
     expect(layouts.map(({ spec }) => spec.claimRef?.name)).toEqual([]);
-  }, 60_000);
+  });
 
   it("are made on a node of that zone, and can be attached where the filesystem is", async () => {
     const { volume } = await tested.span.create(inZone("node-b"));
@@ -91,7 +96,7 @@ describe("members whose class allows one zone", () => {
     await tested.span.expand(handle, 3 * GIB);
     await tested.span.untilLayout("m1 is attached", handle, isAttached("m1"));
     expect([await selectedNode(handle, "m0"), await selectedNode(handle, "m1")]).toEqual(["node-b", "node-a"]);
-  }, 60_000);
+  });
 });
 
 describe("spans whose class binds at once in one zone", () => {
@@ -118,14 +123,14 @@ describe("spans whose class binds at once in one zone", () => {
     const { volume } = await tested.span.create(inZone("b"));
     expect(volume?.accessibleTopology).toEqual([{ segments: { [ZONE_KEY]: "b" } }]);
     expect(await selectedNode(volume?.volumeId ?? "", "m0")).toBe("node-far");
-  }, 60_000);
+  });
 
   it("are refused where no node is there", async () => {
     await expect(tested.span.create(inZone("c"))).rejects.toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
       details: expect.stringContaining(`the request allows volumes in ${ZONE_KEY}=c only`),
     });
-  }, 60_000);
+  });
 
   it("are refused where the members' driver made the first member elsewhere, and nothing stays", async () => {
     tested.sidecars.binds = false;
@@ -149,11 +154,11 @@ describe("spans whose class binds at once in one zone", () => {
     await moveTo("b");
     expect(answer).toMatchObject({
       code: status.FAILED_PRECONDITION,
-      details: expect.stringContaining(`class ${MEMBER_CLASS} of the members made one in ${ZONE_KEY}=a`),
+      details: expect.stringContaining(`its volume is in ${ZONE_KEY}=a`),
     });
     await untilRead("nothing of it", layoutOf, (one) => one === undefined);
     expect(await claimOf(handle, "m0")).toBeUndefined();
-  }, 60_000);
+  });
 });
 
 it("a span's class with a key that no driver of ours registers is named on its claims, with what to do", async () => {
@@ -178,8 +183,8 @@ it("a span's class with a key that no driver of ours registers is named on its c
     },
   });
   const message = await eventMessage(client, "racked", "StorageClassInvalid", "rack.example.com");
-  expect(message).toContain("put rack.example.com into allowedTopologies of the members' class");
-}, 60_000);
+  expect(message).toContain("move rack.example.com to allowedTopologies of the members' class");
+});
 
 describe("a member that is added later", () => {
   it("is made for the node that has the volume", async () => {
@@ -189,7 +194,7 @@ describe("a member that is added later", () => {
     await tested.span.expand(handle, 3 * GIB);
     await tested.span.untilLayout("m1", handle, isBound(1));
     expect([await selectedNode(handle, "m0"), await selectedNode(handle, "m1")]).toEqual(["node-b", "node-a"]);
-  }, 60_000);
+  });
 
   it("is made within the first one's reach where the volume is published nowhere and its first node is gone", async () => {
     const { client } = tested.cluster;
@@ -201,7 +206,7 @@ describe("a member that is added later", () => {
     await tested.span.expand(handle, 3 * GIB);
     await tested.span.untilLayout("m1", handle, isBound(1));
     expect(await selectedNode(handle, "m1")).toBe("node-far");
-  }, 60_000);
+  });
 
   it("is neither kept nor attached where its driver has made it out of reach, and the Filesystem says so", async () => {
     const { claim, handle } = await publishedToA();
@@ -241,7 +246,7 @@ describe("a member that is added later", () => {
     expect(volume?.spec.persistentVolumeReclaimPolicy).toBe("Delete");
     const own = (await tested.span.attachments()).map(({ spec }) => spec.source.persistentVolumeName);
     expect(own).not.toContain(volume?.metadata.name);
-  }, 60_000);
+  });
 
   it("narrows what CreateVolume answers when it is asked again", async () => {
     const { client } = tested.cluster;
@@ -267,7 +272,7 @@ describe("a member that is added later", () => {
     expect((await tested.span.create(request)).volume?.accessibleTopology).toEqual([
       { segments: { [ZONE_KEY]: "a", "rack.example.com": "1" } },
     ]);
-  }, 60_000);
+  });
 });
 
 it("an extend whose member turns out to be wiped already is made up for by another one", async () => {
@@ -297,7 +302,7 @@ it("an extend whose member turns out to be wiped already is made up for by anoth
       spec.members?.some(({ name }) => name === "m2") === true && spec.members.every(({ name }) => name !== "m1"),
   );
   expect(after.spec).toMatchObject({ target: { size: "3Gi" }, members: [{ name: "m0" }, { name: "m2", size: "1Gi" }] });
-}, 60_000);
+});
 
 it("a member that left before, and that a layout from a backup names, goes from the layout, and an Event says when it left", async () => {
   const { claim, handle } = await publishedToA();
@@ -325,8 +330,8 @@ it("a member that left before, and that a layout from a backup names, goes from 
     (one) => one === undefined,
   );
   const message = await eventMessage(tested.cluster.client, claim, "MemberLeft", "member m1");
-  expect(message).toContain("has left the filesystem: the layout, which named it still, is corrected");
-}, 60_000);
+  expect(message).toContain("has left the filesystem: the layout is corrected");
+});
 
 it("the name of a member that has left is not used again by a layout that is made again", async () => {
   const { handle } = await provisionedSpan(tested.cluster, tested.span, "counted");
@@ -356,7 +361,7 @@ it("the name of a member that has left is not used again by a layout that is mad
   await tested.span.target("counted", "3Gi", "2Gi");
   const again = await tested.span.untilLayout("a member more", handle, ({ spec }) => spec.members?.length === 2);
   expect(again.spec.members?.map(({ name }) => name)).toEqual(["m0", "m2"]);
-}, 60_000);
+});
 
 it("a namespace without a quota has the default budget of each class, and no more", async () => {
   const held = async (namespace: string): Promise<number> =>
@@ -373,14 +378,14 @@ it("a namespace without a quota has the default budget of each class, and no mor
   await expect(tested.span.create(request(11 * GIB))).rejects.toMatchObject({
     code: status.RESOURCE_EXHAUSTED,
     details: expect.stringContaining(
-      "QuotaExceeded: the default budget (--default-namespace-budget) gives namespace thief 40Gi of class member-class, 30Gi are taken",
+      "QuotaExceeded: the default budget (--default-namespace-budget) allows 40Gi of class member-class; others use 30Gi",
     ),
   });
   expect(await held("thief")).toBe(1);
   await expect(tested.span.expand(handle, 41 * GIB)).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED });
   await tested.span.create(request(10 * GIB));
   expect(await held("shop")).toBeGreaterThan(1);
-}, 60_000);
+});
 
 describe("GetCapacity of spans", () => {
   let controller: ControllerClient;

@@ -2,40 +2,43 @@
 // no node is told of what was before.
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { fsidOf } from "../../../src/api/identity.ts";
-import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
-import type { KubeObject } from "../../../src/kube/object.ts";
+import { fsidOf } from "../../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import type { KubeObject } from "../../../src/contracts/kubernetes/object.ts";
 import {
   type CSIDriver,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
-} from "../../../src/kube/resources.ts";
-import { abandon } from "../../../src/operator/csi/create-span.ts";
-import { holdingNode, isHeldSince } from "../../../src/operator/csi/holding-node.ts";
-import { askRemoval } from "../../../src/operator/csi/remove-volume.ts";
-import { unpublishVolume } from "../../../src/operator/csi/unpublish-volume.ts";
-import type { MemberCaches } from "../../../src/operator/member/member-facts.ts";
-import { createMemberHome } from "../../../src/operator/member/member-home.ts";
-import { attachmentName } from "../../../src/operator/member/member-names.ts";
-import { tendMembers } from "../../../src/operator/member/tend-members.ts";
-import { createTurns } from "../../../src/operator/member/turns.ts";
-import { carryTarget } from "../../../src/operator/volume/carry-target.ts";
-import { newLayout } from "../../../src/operator/volume/layout-fields.ts";
-import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
-import { makeLayout, readLayout } from "../../../src/operator/volume/new-layout.ts";
-import type { VolumeChanges } from "../../../src/operator/volume/volume-changes.ts";
-import type { VolumeRecord } from "../../../src/operator/volume/volume-record.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE } from "../../../src/contracts/names.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import { carryTarget } from "../../../src/operator/apply/carry-target.ts";
+import { createMemberHome } from "../../../src/operator/apply/member-home.ts";
+import { createMemberSteps } from "../../../src/operator/apply/member-steps.ts";
+import { reconcileMembers } from "../../../src/operator/apply/reconcile-members.ts";
+import { createLayoutWriter, makeLayout, readLayout } from "../../../src/operator/apply/volume-objects.ts";
+import { abandon } from "../../../src/operator/csi/create/create-span.ts";
+import { unpublishVolume } from "../../../src/operator/csi/publication.ts";
+import { askRemoval } from "../../../src/operator/csi/remove/remove-volume.ts";
+import { isMountedSince, presentMountNode } from "../../../src/operator/csi/volume-checks.ts";
+import type { VolumeChanges } from "../../../src/operator/gather/cache-waits.ts";
+import type { MemberCaches } from "../../../src/operator/gather/member-facts.ts";
+import { newLayout } from "../../../src/operator/volumes/layout-fields.ts";
+import { attachmentName, labelledHandle } from "../../../src/operator/volumes/member-objects.ts";
+import { sizesOfRecords, type VolumeRecord } from "../../../src/operator/volumes/volume-record.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
+import { createKeyedQueue } from "../../../src/platform/process/async/keyed-queue.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { CLAIM_REF, HANDLE, VOLUME_UID } from "../../builders/volume.ts";
+import { filledCache } from "../../fakes/filled-cache.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
-import { untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached } from "./span-under-test.ts";
 
@@ -44,13 +47,13 @@ let client: KubeClient;
 beforeAll(async () => {
   tested = await startSpanCluster();
   client = tested.cluster.client;
-}, 60_000);
+});
 beforeEach(async () => {
   await tested.cluster.stopOperator();
   await tested.cluster.startOperator();
   tested.sidecars.resume();
 });
-afterAll(() => tested.stop(), 60_000);
+afterAll(() => tested.stop());
 
 /** Looks once. */
 const once: VolumeChanges = { until: (_handle, look) => look() };
@@ -99,14 +102,22 @@ function unpublish(through: KubeClient, volumeId: string, nodeId: string) {
   return unpublishVolume({ client: through, layouts, changes: once, ...limits }, { volumeId, nodeId, secrets: {} });
 }
 
-const noNews = (): undefined => undefined;
-/** Nothing is waited for between two requests of a kind. */
-const ALWAYS = { mayAsk: () => true, forget: () => undefined };
+/** Nothing is waited for between two requests of a kind: an hour passes. */
+let hours = 0;
+const HOURLY = { monotonicMs: () => (hours += 1) * 3_600_000 };
 const placingBy = (by: KubeClient) => ({
   client: by,
   home: createMemberHome(by, { guardsRequired: false }, createLogger("test", "silent")),
 });
-const AT_ONCE = { reselection: ALWAYS, making: ALWAYS };
+const reconcilingBy = (by: KubeClient, caches: MemberCaches) => ({
+  client: by,
+  steps: createMemberSteps(placingBy(by), HOURLY),
+  caches,
+  layouts: createLayoutWriter(by),
+  clock: systemClock,
+  turns: createKeyedQueue(),
+  budgetBytes: 100 * GIB,
+});
 
 describe("a volume that is published again while it is unpublished", () => {
   it("keeps the new publication's attachment, whichever read comes first", async () => {
@@ -122,14 +133,14 @@ describe("a volume that is published again while it is unpublished", () => {
       },
       () => give(handle, "node-a"),
     );
-    expect(await unpublish(through, handle, "node-a")).toMatchObject({
+    await expect(unpublish(through, handle, "node-a")).rejects.toMatchObject({
       code: "ABORTED",
-      message: expect.stringContaining("published there again meanwhile"),
+      message: expect.stringContaining("published there again concurrently"),
     });
     const kept = await attachmentOf(handle, "node-a");
     expect(kept?.metadata.uid).toBeDefined();
     expect(kept?.metadata.deletionTimestamp).toBeUndefined();
-  }, 60_000);
+  });
 
   it("keeps an attachment that is made where it is given to while strays are looked for", async () => {
     const handle = await publishedAlone();
@@ -149,14 +160,10 @@ describe("a volume that is published again while it is unpublished", () => {
       () => give(handle, "node-b"),
     );
     const caches = cachesOf({ attachments: [stray] });
-    await tendMembers(
-      { ...placingBy(through), caches, layouts: createLayoutWriter(through), ...AT_ONCE },
-      taken,
-      noNews,
-    );
+    await reconcileMembers(reconcilingBy(through, caches), taken, undefined);
     expect((await attachmentOf(handle, "node-b"))?.metadata.deletionTimestamp).toBeUndefined();
     expect(await attachmentOf(handle, "node-b")).toBeDefined();
-  }, 60_000);
+  });
 });
 
 describe("a volume that its node has mounted", () => {
@@ -172,12 +179,12 @@ describe("a volume that its node has mounted", () => {
     const handle = await publishedAlone();
     await tested.span.report(handle, { nodeName: "node-a", mounted: true });
     for (const nodeId of ["node-a", ""])
-      expect(await unpublish(client, handle, nodeId)).toMatchObject({
+      await expect(unpublish(client, handle, nodeId)).rejects.toMatchObject({
         code: "FAILED_PRECONDITION",
         message: expect.stringContaining("still mounted on node node-a, and has not been released there"),
       });
     await expectKept(handle);
-  }, 60_000);
+  });
 
   it("is not taken from it either where it is mounted between the look at it and the write", async () => {
     const handle = await publishedAlone();
@@ -186,30 +193,24 @@ describe("a volume that its node has mounted", () => {
       (call) => call === "apply filesystemlayouts",
       () => tested.span.report(handle, { nodeName: "node-a", mounted: true }),
     );
-    expect(await unpublish(through, handle, "node-a")).toMatchObject({
+    await expect(unpublish(through, handle, "node-a")).rejects.toMatchObject({
       code: "ABORTED",
-      message: expect.stringContaining("was mounted on its node meanwhile"),
+      message: expect.stringContaining("was mounted on its node concurrently"),
     });
     await expectKept(handle);
-  }, 60_000);
+  });
 });
 
 interface Cached {
-  readonly claims?: readonly KubeObject[];
-  readonly volumes?: readonly KubeObject[];
-  readonly attachments?: readonly KubeObject[];
+  readonly claims?: readonly PersistentVolumeClaim[];
+  readonly volumes?: readonly PersistentVolume[];
+  readonly attachments?: readonly VolumeAttachment[];
 }
+
+const OF_VOLUME = { volume: (object: KubeObject) => [labelledHandle(object) ?? ""] };
 
 /** Caches that show what they were given, whatever has become of it. */
 function cachesOf({ claims = [], volumes = [], attachments = [] }: Cached): MemberCaches {
-  const storeOf = (objects: readonly KubeObject[]) => ({
-    store: {
-      get: (key: string) => objects.find(({ metadata }) => key.endsWith(metadata.name)),
-      list: () => [...objects],
-      byIndex: () => [...objects],
-      size: objects.length,
-    },
-  });
   const driver: CSIDriver = {
     apiVersion: "storage.k8s.io/v1",
     kind: "CSIDriver",
@@ -217,11 +218,11 @@ function cachesOf({ claims = [], volumes = [], attachments = [] }: Cached): Memb
     spec: { attachRequired: true },
   };
   return {
-    memberClaims: storeOf(claims),
-    persistentVolumes: storeOf(volumes),
-    attachments: storeOf(attachments),
-    csiDrivers: storeOf([driver]),
-  } as unknown as MemberCaches;
+    memberClaims: filledCache(OF_VOLUME, claims),
+    persistentVolumes: filledCache({}, volumes),
+    attachments: filledCache(OF_VOLUME, attachments),
+    csiDrivers: filledCache({}, [driver]),
+  };
 }
 
 describe("an operator that still sees what was, after etcd was put back to before it", () => {
@@ -240,10 +241,13 @@ describe("an operator that still sees what was, after etcd was put back to befor
     const seen = { ...filesystem, spec: { ...filesystem.spec, target } };
     const events = { record: () => undefined, flush: () => Promise.resolve() };
     const layouts = createLayoutWriter(client);
-    const consolidations = { tryBegin: () => "drop" as const, isAwaited: () => false };
-    const turns = createTurns();
+    const consolidations = {
+      reserve: () => ({ node: "node-a", way: "drop" as const, end: () => undefined }),
+      isPodGone: () => true,
+    };
+    const turns = createKeyedQueue();
     const carrying = { client, layouts, events, turns, clock: systemClock, budgetBytes: 100 * GIB, consolidations };
-    await carryTarget(carrying, layout, seen);
+    await carryTarget(carrying, { layout, filesystem: seen });
     return readLayout(client, handle);
   }
 
@@ -251,13 +255,13 @@ describe("an operator that still sees what was, after etcd was put back to befor
     const layout = await carriedSeeingTarget(() => Promise.resolve());
     expect(layout?.spec.members?.map(({ name }) => name)).toEqual(["m0"]);
     expect(layout?.spec.target).toBeUndefined();
-  }, 60_000);
+  });
 
   it("takes in one where the target is there", async () => {
     const layout = await carriedSeeingTarget((claim) => tested.span.target(claim, "4Gi", "2Gi"));
     expect(layout?.spec.members?.map(({ name }) => name)).toEqual(["m0", "m1"]);
     expect(layout?.spec.target?.size).toBe("4Gi");
-  }, 60_000);
+  });
 });
 
 describe("what a node is told of an attachment", () => {
@@ -274,13 +278,16 @@ describe("what a node is told of an attachment", () => {
     return { layout, caches: cachesOf({ claims: [claim], volumes: [volume], attachments: [attachment] }) };
   }
   const tend = (caches: MemberCaches, layout: FilesystemLayout) =>
-    tendMembers({ ...placingBy(client), caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout, noNews);
+    reconcileMembers(reconcilingBy(client, caches), layout, undefined);
   const toldOf = async (handle: string) =>
     (await readLayout(client, handle))?.spec.members?.[0]?.source.claim?.attachment;
 
   /** As ControllerUnpublishVolume and ControllerPublishVolume leave it, for the same node. */
   async function publishAnew(handle: string): Promise<void> {
-    await unpublish(client, handle, "node-a");
+    // Where the attacher has not taken it off yet the call says that it goes on.
+    await unpublish(client, handle, "node-a").catch((error: unknown) =>
+      expect(error).toMatchObject({ code: "ABORTED" }),
+    );
     await untilRead(
       "it to be detached",
       () => attachmentOf(handle, "node-a"),
@@ -296,7 +303,7 @@ describe("what a node is told of an attachment", () => {
     await publishAnew(handle);
     await tend(caches, layout);
     expect(await toldOf(handle)).toBeUndefined();
-  }, 60_000);
+  });
 
   it("is not of the last publication, where only the attachment that is seen is from before", async () => {
     const handle = await publishedAlone();
@@ -308,25 +315,24 @@ describe("what a node is told of an attachment", () => {
     const { waiting } = await tend(caches, layout);
     expect(await toldOf(handle)).toBeUndefined();
     expect(waiting.join()).toContain("its VolumeAttachment to be seen as it is");
-  }, 60_000);
+  });
 
   it("is not of the last publication, where it is published again between the look at the attachment and the write", async () => {
     const handle = await publishedAlone();
     const { caches, layout } = await asSeenFirst(handle);
     tested.sidecars.attaches = false;
-    const untold = await createLayoutWriter(client).update("test/untold", layout, ({ spec }) => ({
+    const unreported = await createLayoutWriter(client).update("test/untold", layout, ({ spec }) => ({
       members: (spec.members ?? []).map((one) => ({ ...one, source: { claim: { name: `${handle}-m0` } } })),
     }));
-    if (untold === undefined) throw new Error("gone");
+    if (unreported === undefined) throw new Error("gone");
     const { client: through } = interposed(
       client,
       (call) => call === "apply filesystemlayouts",
       () => publishAnew(handle),
     );
-    const layouts = createLayoutWriter(through);
-    await tendMembers({ ...placingBy(through), caches, layouts, ...AT_ONCE }, untold, noNews);
+    await reconcileMembers(reconcilingBy(through, caches), unreported, undefined);
     expect(await toldOf(handle)).toBeUndefined();
-  }, 60_000);
+  });
 });
 
 const record: VolumeRecord = {
@@ -337,6 +343,7 @@ const record: VolumeRecord = {
   volumeMode: "Filesystem",
   fsType: "btrfs",
   nodeName: undefined,
+  ...sizesOfRecords(undefined),
   memberRules: undefined,
   logicalVolume: undefined,
   claim: CLAIM_REF,
@@ -397,22 +404,22 @@ describe("a volume that is decided to go", () => {
       async () => void (await tested.span.publish(handle, "node-a")),
     );
     const layouts = createLayoutWriter(through);
-    const parts = { ...placingBy(through), layouts, changes: once, turns: createTurns(), memberWaitLimitMs: 0 };
+    const parts = { ...placingBy(through), layouts, changes: once, turns: createKeyedQueue(), memberWaitLimitMs: 0 };
     await abandon({ ...parts, budgetBytes: GIB }, layout);
     const kept = await tested.span.layout(handle);
     expect(kept?.spec).toMatchObject({ nodeName: "node-a", members: [{ state: "Present" }] });
     expect(await tested.span.claims(handle)).toEqual([`${handle}-m0`]);
-  }, 60_000);
+  });
 
   it("stays where its node has said since that it is mounted", async () => {
     const { handle } = await tested.span.created();
     await tested.span.publish(handle, "node-a");
     const layout = await tested.span.untilLayout("m0 is attached", handle, isAttached("m0"));
-    expect(await holdingNode(client, layout)).toBeUndefined();
+    expect(await presentMountNode(client, layout)).toBeUndefined();
     await tested.span.report(handle, { nodeName: "node-a", mounted: true });
-    const asked = await askRemoval(createLayoutWriter(client), layout, (now) => !isHeldSince(layout, now));
+    const asked = await askRemoval(createLayoutWriter(client), layout, (now) => !isMountedSince(layout, now));
     expect(asked?.spec.members?.map(({ state }) => state)).toEqual(["Present"]);
-  }, 60_000);
+  });
 
   it("is published to nobody any more", async () => {
     const { handle } = await tested.span.created();
@@ -424,5 +431,5 @@ describe("a volume that is decided to go", () => {
       code: status.FAILED_PRECONDITION,
       details: expect.stringContaining("is being deleted"),
     });
-  }, 60_000);
+  });
 });

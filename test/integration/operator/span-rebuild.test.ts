@@ -1,10 +1,15 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../../src/contracts/names.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import type { TestCluster } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
@@ -16,8 +21,8 @@ let span: SpanUnderTest;
 beforeAll(async () => {
   tested = await startSpanCluster();
   ({ cluster, span } = tested);
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 /** Published to node-a, with two members mounted there. */
 async function provisioned(name: string): Promise<string> {
@@ -34,7 +39,7 @@ const mounted = {
   members: [{ name: "m0", size: "2Gi", state: "Present" as const }],
 };
 
-it("a span's layout that somebody has deleted comes back, and nothing of the volume is detached or deleted", async () => {
+it("a span's layout that a user has deleted comes back, and nothing of the volume is detached or deleted", async () => {
   const handle = await provisioned("kept");
   const before = await span.layout(handle);
   const own = async () => (await span.attachments()).map(({ metadata }) => metadata.uid).sort();
@@ -59,7 +64,7 @@ it("a span's layout that somebody has deleted comes back, and nothing of the vol
   expect(known.spec).toEqual({ ...spec, members, target });
   expect(await own()).toEqual(attachments);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
-}, 60_000);
+});
 
 it("a span's members get their claims again once those are gone with the layout, for the volumes that they had", async () => {
   const handle = await provisioned("orphaned");
@@ -105,7 +110,7 @@ it("a span's members get their claims again once those are gone with the layout,
   expect([await volumesOf(), await span.claims(handle)]).toEqual([volumes, claims]);
   const uids = (all: typeof attachments) => all.map(({ metadata }) => metadata.uid).sort();
   expect(uids(await span.attachments())).toEqual(uids(attachments));
-}, 60_000);
+});
 
 it("a span whose claim was made anew, of another name, is that claim's from then on; of a forged volume it is not", async () => {
   const handle = await provisioned("moved");
@@ -142,7 +147,7 @@ it("a span whose claim was made anew, of another name, is that claim's from then
     (one) => one?.status?.volumeHandle === handle,
   );
   expect(filesystem?.spec.claimRef?.uid).toBe(own.uid);
-}, 60_000);
+});
 
 it("a span whose attachments name two nodes is not given to either: it is Stalled until one has gone", async () => {
   const handle = await provisioned("contested");
@@ -158,4 +163,4 @@ it("a span whose attachments name two nodes is not given to either: it is Stalle
   const stalled = await span.untilCondition("Stalled", "contested", "Stalled", ({ status }) => status === "True");
   expect(stalled).toMatchObject({ reason: "MembersMissing", message: expect.stringContaining("node-a, node-b") });
   expect(await span.layout(handle)).toBeUndefined();
-}, 60_000);
+});

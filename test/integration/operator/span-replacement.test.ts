@@ -1,6 +1,10 @@
 // A shrink that fits no whole member, as its parts see it: a smaller member comes, is taken in, and the large one goes.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import type {
+  FilesystemLayout,
+  FilesystemLayoutStatus,
+  LastOperation,
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
 import { memberStates } from "../../harness/member-states.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
@@ -11,8 +15,8 @@ let span: SpanUnderTest;
 beforeAll(async () => {
   tested = await startSpanCluster();
   ({ span } = tested);
-}, 60_000);
-afterAll(() => tested.stop(), 60_000);
+});
+afterAll(() => tested.stop());
 
 type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
 const members = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
@@ -87,7 +91,7 @@ it("the large one's claim is deleted once its node has let go of it", async () =
   expect(members(after)).toBe("m1 3Gi Present");
   expect(after.spec.members?.[0]).not.toHaveProperty("replaces");
   expect(await span.claims(handle)).toEqual([`${handle}-m1`]);
-}, 60_000);
+});
 
 it("both stay where a writer came between, and an extend needs nothing more", async () => {
   const { handle, claim, sizes } = await replaced();
@@ -102,7 +106,7 @@ it("both stay where a writer came between, and an extend needs nothing more", as
   );
   expect(members(after)).toBe("m0 4Gi Present, m1 3Gi Present");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
-}, 60_000);
+});
 
 it("the small one is taken out again where the large one cannot leave, and the filesystem is as large as before", async () => {
   const { handle, sizes } = await replaced();
@@ -116,7 +120,7 @@ it("the small one is taken out again where the large one cannot leave, and the f
   expect(members(after)).toBe("m0 4Gi Present");
   expect(after.spec.target).toEqual(back.spec.target);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
-}, 60_000);
+});
 
 it("the small one is taken out again where the shrink is stopped while its node takes that one in, and nothing is on it", async () => {
   const { handle, claim, sizes, added: asked } = await added();
@@ -135,7 +139,7 @@ it("the small one is taken out again where the shrink is stopped while its node 
   await span.report(handle, mounted({ m0: "Present", m1: "Removed" }, sizes, ended(back, "Succeeded")));
   await span.untilLayout("m1 to be gone", handle, ({ spec }) => spec.members?.length === 1);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
-}, 60_000);
+});
 
 // The last one: for an hour none of the class is made for a shrink like it.
 it("one that its driver has made too large goes again, none is made again for a while, and the Filesystem says why", async () => {
@@ -167,4 +171,4 @@ it("one that its driver has made too large goes again, none is made again for a 
   );
   expect(members((await span.layout(handle)) as FilesystemLayout)).toBe("m0 4Gi Present");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
-}, 60_000);
+});

@@ -2,13 +2,6 @@
 // node's agent by what it reports.
 import { randomUUID } from "node:crypto";
 import { credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
-import { FILESYSTEMS, type FilesystemStatus } from "../../../src/api/filesystem.ts";
-import {
-  FILESYSTEM_LAYOUTS,
-  type FilesystemLayout,
-  type FilesystemLayoutStatus,
-} from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../../src/api/names.ts";
 import {
   ControllerClient,
   type ControllerExpandVolumeResponse,
@@ -17,18 +10,26 @@ import {
   type CreateVolumeRequest,
   type CreateVolumeResponse,
   type DeleteVolumeResponse,
-} from "../../../src/gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEMS, type FilesystemStatus } from "../../../src/contracts/kinds/filesystem.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+} from "../../../src/contracts/kinds/filesystem-layout.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
-} from "../../../src/kube/resources.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../../src/contracts/names.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
 import { buildCreateVolumeRequest, mountCapability } from "../../builders/create-volume-request.ts";
 import { MEMBER_CLASS } from "../../fakes/member-sidecars.ts";
-import { type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import type { TestCluster } from "./cluster.ts";
 
 type Condition = NonNullable<FilesystemStatus["conditions"]>[number];
 

@@ -3,24 +3,25 @@
 import { randomUUID } from "node:crypto";
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
 import {
   ControllerClient,
   type CreateVolumeResponse,
   type GetCapacityRequest,
   type GetCapacityResponse,
-} from "../../../src/gen/csi/v1/csi.ts";
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { NODE_STORAGES } from "../../../src/contracts/kinds/node-storage.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
   type PersistentVolumeClaim,
-} from "../../../src/kube/resources.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { buildCreateVolumeRequest, PARAMETERS } from "../../builders/create-volume-request.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { untilRead } from "../../harness/wait-for.ts";
+import { startTestCluster, type TestCluster } from "./cluster.ts";
 
 let cluster: TestCluster;
 let controller: ControllerClient;
@@ -33,11 +34,11 @@ beforeAll(async () => {
       metadata: { name },
     });
   controller = new ControllerClient(`unix://${cluster.operatorSocket}`, credentials.createInsecure());
-}, 60_000);
+});
 afterAll(async () => {
   controller.close();
   await cluster.stop();
-}, 60_000);
+});
 
 type Outcome = { readonly code: status; readonly details: string };
 
@@ -120,7 +121,7 @@ describe("a volume with a bound claim", () => {
     expect((await untilCached(() => deleteById(handle))).code).toBe(status.FAILED_PRECONDITION);
     const expansion = await untilCached(() => expandTo(handle, 50 * GIB));
     expect(expansion.code).toBe(status.FAILED_PRECONDITION);
-    expect(expansion.details).toContain(`forged-by-hand and ${volume.metadata.name} all name ${handle}`);
+    expect(expansion.details).toContain(`the handle ${handle} (forged-by-hand, ${volume.metadata.name})`);
     await cluster.client.delete("test/delete-forged", PERSISTENT_VOLUMES, { name: "forged-by-hand" });
   });
 });
@@ -202,7 +203,7 @@ describe("GetCapacity", () => {
     for (const fields of [{}, { accessibilityRequirements: undefined }]) {
       expect(await create(31 * GIB, fields)).toMatchObject({
         code: status.RESOURCE_EXHAUSTED,
-        details: expect.stringContaining("node node-1 has 30Gi left for new members, and the volume begins with 31Gi"),
+        details: expect.stringContaining("node node-1 has 30Gi left for members, and the volume needs 31Gi"),
       });
       expect(await create(30 * GIB, fields)).toMatchObject({ code: status.OK });
     }

@@ -2,10 +2,10 @@
 // syncs the configuration from Git never fights with the operator about them.
 import { X509Certificate } from "node:crypto";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
-import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../../src/kube/resources.ts";
-import { CERTIFICATE_TIMES } from "../../../src/process/certificates/certificate-times.ts";
-import { isIssuedBy, readBundle } from "../../../src/process/certificates/key-pair.ts";
+import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../../src/contracts/kubernetes/resources.ts";
+import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/contracts/names.ts";
+import { CERTIFICATE_TIMES } from "../../../src/platform/process/certificates/decide-certificates.ts";
+import { isIssuedBy, readBundle } from "../../../src/platform/process/certificates/key-pair.ts";
 import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { buildPod, ofClaim } from "../../builders/pod-review.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -192,8 +192,8 @@ it("what somebody writes over the CAs is mended, and whoever syncs the rest from
 });
 
 it("a namespace of 63 characters has certificates, too", async () => {
-  const { makeAuthority, issueLeaf } = await import("../../../src/process/certificates/issue-certificate.ts");
-  const { leafProblem } = await import("../../../src/process/certificates/key-pair.ts");
+  const { makeAuthority, issueLeaf } = await import("../../../src/platform/process/certificates/issue-certificate.ts");
+  const { leafProblem } = await import("../../../src/platform/process/certificates/key-pair.ts");
   const nowMs = Date.now();
   const authority = await makeAuthority("ca", nowMs, CERTIFICATE_TIMES);
   const profile = { commonName: `${POD_WEBHOOK.service}.${"n".repeat(63)}.svc`, usage: "server" } as const;

@@ -1,12 +1,7 @@
 // Pod webhooks in this process, as replicas of an operator: real TLS over loopback, real certificates in the Secrets of an API
 // server. The test plays that server's webhook client: it trusts what stands in the configuration, and nothing else.
-import { request } from "node:https";
-import { EXTENDER_SECRETS, POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
+import { type Agent, request } from "node:https";
 import { createCaPublisher } from "../../../src/ca-publisher/publisher.ts";
-import { createReflector } from "../../../src/kube/cache/reflector.ts";
-import { reflectorSet } from "../../../src/kube/cache/reflector-set.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { createEventRecorder } from "../../../src/kube/events/events.ts";
 import {
   MUTATING_WEBHOOK_CONFIGURATIONS,
   NAMESPACES,
@@ -15,12 +10,15 @@ import {
   type Pod,
   SECRETS,
   STORAGE_CLASSES,
-} from "../../../src/kube/resources.ts";
+} from "../../../src/contracts/kubernetes/resources.ts";
+import { EXTENDER_SECRETS, POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/contracts/names.ts";
 import { createPodWebhook } from "../../../src/operator/webhook/pod-webhook.ts";
-import type { StoredPair } from "../../../src/process/certificates/decide-certificates.ts";
-import { hasPair, storedPair } from "../../../src/process/certificates/pair-secret.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createMetricsRegistry } from "../../../src/process/metrics-registry.ts";
+import { createReflector, reflectorSet } from "../../../src/platform/kube/cache/reflector.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { createEventRecorder } from "../../../src/platform/kube/events/events.ts";
+import { hasPair, type StoredPair, storedPair } from "../../../src/platform/process/certificates/key-pair.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createMetricsRegistry } from "../../../src/platform/process/metrics/metrics-server.ts";
 import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { buildReview } from "../../builders/pod-review.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
@@ -45,7 +43,7 @@ export async function startWebhookCluster({ publishes = true } = {}) {
     ...Object.values(POD_WEBHOOK_SECRETS),
     ...Object.values(EXTENDER_SECRETS),
   ]);
-  const publisher = createCaPublisher(client, SYSTEM_NAMESPACE, log);
+  const publisher = createCaPublisher(client, SYSTEM_NAMESPACE, "pods", log);
   if (publishes) publisher.start();
   return {
     url: controlPlane.url,
@@ -178,15 +176,17 @@ export interface Call {
   readonly method?: string;
   readonly headers?: Record<string, string>;
   readonly serverName?: string;
+  /** Keeps connections, as the API server does; without it each request has its own. */
+  readonly agent?: Agent;
 }
 
-/** One request on a connection of its own. Rejects where the certificate is not good for the webhook's name. */
+/** One request. Rejects where the certificate is not good for the webhook's name. */
 export function send({ port, ca, ...call }: Call, body: string | Buffer): Promise<HttpAnswer> {
-  const { path = POD_WEBHOOK.path, method = "POST", serverName = SERVER_NAME } = call;
+  const { path = POD_WEBHOOK.path, method = "POST", serverName = SERVER_NAME, agent = false } = call;
   const headers = { "content-type": "application/json", ...call.headers };
   return new Promise((resolve, reject) => {
     const asked = request(
-      { host: "127.0.0.1", port, path, method, headers, ca, servername: serverName, agent: false },
+      { host: "127.0.0.1", port, path, method, headers, ca, servername: serverName, agent },
       (response) => {
         let text = "";
         response.setEncoding("utf8").on("data", (part: string) => {

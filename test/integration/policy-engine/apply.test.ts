@@ -1,14 +1,16 @@
 // What the engine's writes leave on the API server where somebody else was quicker: right before one of them the test acts.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
-import { VOLUME_POLICIES, type VolumePolicy } from "../../../src/api/volume-policy.ts";
-import type { KubeClient } from "../../../src/kube/client/client.ts";
-import { applyTarget, applyTrim, type TargetToApply } from "../../../src/policy-engine/apply/apply-plan.ts";
+import { FILESYSTEMS, type Filesystem } from "../../../src/contracts/kinds/filesystem.ts";
+import type { DecidedTarget } from "../../../src/contracts/kinds/target.ts";
+import { VOLUME_POLICIES, type VolumePolicy } from "../../../src/contracts/kinds/volume-policy.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
+import type { KubeClient } from "../../../src/platform/kube/client/client.ts";
+import { KubeError } from "../../../src/platform/kube/kube-error.ts";
+import { applyTarget, applyTrim } from "../../../src/policy-engine/apply/apply-plan.ts";
 import type { Plan } from "../../../src/policy-engine/decide/plan.ts";
 import { compilePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
-import { reportPolicy } from "../../../src/policy-engine/report/policy-report.ts";
+import { reportPolicy } from "../../../src/policy-engine/report/policy-reports.ts";
 import { reportPlan } from "../../../src/policy-engine/report/report-plan.ts";
-import { GIB } from "../../../src/units/quantity.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { applyPolicy, type Cluster, makeVolume, sayStalled, startCluster } from "./engine-under-test.ts";
 
@@ -24,11 +26,14 @@ async function live(name: string): Promise<Filesystem> {
   return filesystem;
 }
 
-const target = (sizeGib: number, decidedAt: string, epoch = 3): TargetToApply => ({
+const target = (sizeGib: number, decidedAt: string, epoch = 3): DecidedTarget => ({
   sizeBytes: sizeGib * GIB,
   fromBytes: GIB,
   epoch,
   decidedAt,
+  notAfterMs: undefined,
+  members: undefined,
+  why: undefined,
 });
 
 describe("a target", () => {
@@ -40,6 +45,56 @@ describe("a target", () => {
     const write = applyTarget(cluster.client, before, target(2, "2026-11-20T12:00:00.000Z"), undefined);
     await expect(write).rejects.toMatchObject({ reason: "Invalid" });
     expect((await live("remade")).spec.target).toBeUndefined();
+  });
+});
+
+describe("a target that says why", () => {
+  const why = { policy: "default/p", rule: "extend", reason: "RuleFired", message: "it is full\u001b" } as const;
+
+  it("has its reason in the same write", async () => {
+    await makeVolume(cluster, "explained", GIB);
+    await applyTarget(
+      cluster.client,
+      await live("explained"),
+      { ...target(2, "2026-11-20T12:00:00.000Z"), why },
+      undefined,
+    );
+    const { spec } = await live("explained");
+    expect(spec.target).toMatchObject({ size: "2Gi", ...why, message: "it is full\\u001b" });
+  });
+
+  it("is written without where the definition is older than the engine", async () => {
+    await makeVolume(cluster, "older", GIB);
+    const before = await live("older");
+    let refusals = 0;
+    // As kube-apiserver says it: test/contract/apply.test.ts.
+    const apply: KubeClient["apply"] = async (point, resource, configuration, options) => {
+      const spec = configuration["spec"] as { target?: { reason?: string } } | undefined;
+      if (spec?.target?.reason === undefined) return cluster.client.apply(point, resource, configuration, options);
+      refusals += 1;
+      const said = "failed to create typed patch object (…): .spec.target.reason: field not declared in schema";
+      throw new KubeError("Internal", 500, said);
+    };
+    const older = { ...cluster.client, apply };
+    const written = await applyTarget(older, before, { ...target(2, "2026-11-20T12:00:00.000Z"), why }, undefined);
+    expect(refusals).toBe(1);
+    expect(written.spec.target).toMatchObject({ size: "2Gi", from: "1Gi" });
+    expect(written.spec.target?.reason).toBeUndefined();
+  });
+
+  it("stays refused for anything else", async () => {
+    await makeVolume(cluster, "refused", GIB);
+    const refused = {
+      ...cluster.client,
+      apply: () => Promise.reject(new KubeError("Invalid", 422, "epoch never falls")),
+    };
+    const write = applyTarget(
+      refused,
+      await live("refused"),
+      { ...target(2, "2026-11-20T12:00:00.000Z"), why },
+      undefined,
+    );
+    await expect(write).rejects.toThrow("epoch never falls");
   });
 });
 
@@ -73,8 +128,18 @@ describe("trims", () => {
 
 describe("what was decided", () => {
   const NO_EVENTS = { record: () => {}, flush: async () => {} };
-  const NO_CHANGES = { extends: [], shrinks: [] };
-  const hold = (message: string) => ({ kind: "hold", reason: "InBounds", message }) as unknown as Plan;
+  const NO_CHANGES = { extends: [], shrinks: [], flaps: [], peakBeforeShrinkBytes: undefined };
+  const hold = (message: string): Plan => ({
+    kind: "hold",
+    reason: "WithinBounds",
+    message,
+    policy: undefined,
+    rule: undefined,
+    uncappedBytes: undefined,
+    heldRules: undefined,
+    preview: undefined,
+    nextEligibleMs: undefined,
+  });
   const tell = (client: KubeClient, of: Filesystem, message: string, isLeader: () => boolean): Promise<boolean> =>
     reportPlan(client, NO_EVENTS, of, hold(message), NO_CHANGES, Date.now(), isLeader);
   /** Somebody acts right before the status is written. */

@@ -5,35 +5,35 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ClientDuplexStream, credentials } from "@grpc/grpc-js";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
-import { datedCondition } from "../../../src/api/condition.ts";
-import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import type { ConditionReason } from "../../../src/api/reasons.ts";
-import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/api/volume-policy.ts";
 import {
   type AgentMessage,
   type EngineMessage,
   type Guidance,
   type Sample,
   SamplesClient,
-} from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import { createEventRecorder } from "../../../src/kube/events/events.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
+} from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { fsidOf, volumeHandleOf } from "../../../src/contracts/identity.ts";
+import { FILESYSTEMS, type Filesystem } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/contracts/kinds/volume-policy.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import { formatQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import type { ConditionReason } from "../../../src/contracts/reasons.ts";
+import { datedCondition } from "../../../src/contracts/schema/condition.ts";
+import { createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { createEventRecorder } from "../../../src/platform/kube/events/events.ts";
+import { type Clock, systemClock } from "../../../src/platform/process/clock.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { serveOnSocket } from "../../../src/platform/process/grpc.ts";
 import { createLeadership } from "../../../src/policy-engine/apply/leadership.ts";
 import { readConfig } from "../../../src/policy-engine/config.ts";
 import { createDecisions } from "../../../src/policy-engine/engine/decisions.ts";
 import { createCaches } from "../../../src/policy-engine/gather/caches.ts";
 import { createEngineMetrics } from "../../../src/policy-engine/metrics.ts";
-import { type Clock, systemClock } from "../../../src/process/clock.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { serveOnSocket } from "../../../src/process/grpc.ts";
-import { formatQuantity } from "../../../src/units/quantity.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { startApiUnderTest } from "../../harness/api-under-test.ts";
-import { waitFor } from "../../harness/wait-for.ts";
+import { untilRead } from "../../harness/wait-for.ts";
 
 const NODE = "node-1";
 
@@ -271,15 +271,9 @@ export async function untilFilesystem(
   what: string,
   holds: (filesystem: Filesystem) => boolean,
 ): Promise<Filesystem> {
-  let seen: Filesystem | undefined;
-  return waitFor(
-    what,
-    async () => {
-      seen = await cluster.client.get(FILESYSTEMS, { namespace: "default", name });
-      return seen !== undefined && holds(seen) ? seen : undefined;
-    },
-    { otherwise: () => JSON.stringify(seen) },
-  );
+  const read = () => cluster.client.get(FILESYSTEMS, { namespace: "default", name });
+  const isThere = (seen: Filesystem | undefined) => seen !== undefined && holds(seen);
+  return (await untilRead(what, read, isThere)) as Filesystem;
 }
 
 export async function layoutOf(cluster: Cluster, handle: string): Promise<FilesystemLayout | undefined> {

@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { EPOCH_MAX } from "../../../src/api/schema.ts";
-import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
-import { EVENTS, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
+import { FILESYSTEMS, type Filesystem } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/contracts/kinds/volume-policy.ts";
+import { EVENTS, RESOURCE_QUOTAS } from "../../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
+import { EPOCH_MAX } from "../../../src/contracts/schema/schema.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
 import { applyTarget } from "../../../src/policy-engine/apply/apply-plan.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
   applyPolicy,
@@ -21,6 +21,9 @@ import {
   untilFilesystem,
 } from "./engine-under-test.ts";
 
+/** Of a target: for any number of members, and without a reason. */
+const UNLIMITED = { notAfterMs: undefined, members: undefined, why: undefined };
+
 const BREATHING = {
   limits: { min: "1Gi", max: "10Gi", minAvailable: "64Mi" },
   mode: { extend: "Enforce" as const, shrink: "Enforce" as const },
@@ -28,7 +31,7 @@ const BREATHING = {
     { name: "extend-at-80", action: "Extend" as const, when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
     { name: "shrink-below-30", action: "Shrink" as const, when: "volume.usedRatioMax('2s') < 0.3", targetUsed: "50%" },
   ],
-  behavior: { extend: { minStep: "256Mi" }, shrink: { cooldown: "1s", minStep: "256Mi" } },
+  behavior: { extend: { minStep: "256Mi" }, shrink: { stabilization: "0s", cooldown: "1s", minStep: "256Mi" } },
 };
 
 /** What the claims of these volumes request. */
@@ -61,14 +64,9 @@ describe("the policy-engine", () => {
     const handle = await makeVolume(cluster, "crossing", GIB);
     const started = await leader();
     started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
-    const filesystem = await untilFilesystem(
-      cluster,
-      "crossing",
-      "an extend",
-      ({ status }) => status?.scaling?.plan === "extend",
-    );
+    const filesystem = await untilFilesystem(cluster, "crossing", "an extend", ({ spec }) => spec.target !== undefined);
     expect(filesystem.spec.target).toMatchObject({ size: "1417Mi", from: "1Gi", epoch: started.leadership.epoch() });
-    expect(filesystem.status?.scaling).toMatchObject({
+    expect(filesystem.spec.target).toMatchObject({
       reason: "RuleFired",
       rule: "extend-at-80",
       policy: "default/breathing",
@@ -234,12 +232,7 @@ describe("the policy-engine", () => {
     expect(message).toContain("spec.rules[0].when");
     expect(message).toContain("usedRatio");
     started.send(handle, { sizeBytes: GIB, usedBytes: 980 * MIB });
-    await untilFilesystem(
-      cluster,
-      "invalid",
-      "an extend",
-      ({ status }) => status?.scaling?.reason === "BelowMinAvailable",
-    );
+    await untilFilesystem(cluster, "invalid", "an extend", ({ spec }) => spec.target?.reason === "BelowMinAvailable");
   });
 
   it("puts an edited policy into force at once", async () => {
@@ -259,7 +252,7 @@ describe("the policy-engine", () => {
     });
   });
 
-  it("never decides on what it was not told: readings that cannot be", async () => {
+  it("never decides on readings that cannot be", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "absurd", 4 * GIB);
     const started = await leader();
@@ -309,7 +302,7 @@ describe("the policy-engine", () => {
   it.each([
     ["is deleted", "NoPolicy"],
     ["is suspended", "PolicySuspended"],
-    ["is set to Recommend", "Recommended"],
+    ["is set to Recommend", "RecommendOnly"],
   ])(
     "takes a shrink back that its node carries out, by a target of the present size, when the policy %s",
     async (what, reason) => {
@@ -361,7 +354,7 @@ describe("the policy-engine", () => {
     const before = await untilFilesystem(cluster, "two", "an extend", ({ spec }) => spec.target !== undefined);
     expect(second.leadership.isLeader()).toBe(false);
     const epoch = before.spec.target?.epoch ?? 0;
-    const target = { sizeBytes: 2 * GIB, fromBytes: GIB, decidedAt: new Date().toISOString() };
+    const target = { ...UNLIMITED, sizeBytes: 2 * GIB, fromBytes: GIB, decidedAt: new Date().toISOString() };
     await applyTarget(cluster.client, before, { ...target, epoch: epoch + 1 }, undefined);
     await expect(
       applyTarget(cluster.client, before, { ...target, sizeBytes: 9 * GIB, epoch }, undefined),
@@ -376,7 +369,7 @@ describe("the policy-engine", () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "overtaken", GIB);
     const filesystem = await untilFilesystem(cluster, "overtaken", "being there", () => true);
-    const late = { sizeBytes: 3 * GIB, fromBytes: GIB, epoch: 1, decidedAt: new Date().toISOString() };
+    const late = { ...UNLIMITED, sizeBytes: 3 * GIB, fromBytes: GIB, epoch: 1, decidedAt: new Date().toISOString() };
     await applyTarget(cluster.client, filesystem, late, undefined);
     await sayStalled(cluster, "overtaken", "StaleEpoch");
     await reportSize(cluster, handle, GIB, { epoch: 2 });
@@ -395,7 +388,7 @@ describe("the policy-engine", () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "succeeded", GIB);
     const filesystem = await untilFilesystem(cluster, "succeeded", "being there", () => true);
-    const former = { sizeBytes: 3 * GIB, fromBytes: GIB, epoch: 1, decidedAt: new Date().toISOString() };
+    const former = { ...UNLIMITED, sizeBytes: 3 * GIB, fromBytes: GIB, epoch: 1, decidedAt: new Date().toISOString() };
     await applyTarget(cluster.client, filesystem, former, undefined);
     const started = await leader();
     started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB });
@@ -459,7 +452,7 @@ describe("the policy-engine", () => {
       return items.find(({ reason, message }) => reason === "ClockDiffers" && message?.includes(difference));
     });
     expect(warning).toMatchObject({ type: "Warning", involvedObject: { kind: "NodeStorage", name: "node-1" } });
-    expect(warning.message).toContain("The clock of node node-1 is");
+    expect(warning.message).toContain("Set the clock of the node right");
   });
 
   it("decides after the target that stands, though its own clock is behind that of who decided it", async () => {
@@ -468,7 +461,8 @@ describe("the policy-engine", () => {
     const started = await leader();
     const filesystem = await untilFilesystem(cluster, "behind", "being there", () => true);
     const decidedAt = new Date(Date.now() + 3_600_000).toISOString();
-    await applyTarget(cluster.client, filesystem, { sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt }, undefined);
+    const standing = { ...UNLIMITED, sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt };
+    await applyTarget(cluster.client, filesystem, standing, undefined);
     await waitFor("an extend", async () => {
       started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
       const { spec } = await untilFilesystem(cluster, "behind", "being there", () => true);
@@ -485,8 +479,8 @@ describe("the policy-engine", () => {
     started.send(elsewhere, { sizeBytes: GIB, usedBytes: 850 * MIB });
     started.send(own, { sizeBytes: GIB, usedBytes: 850 * MIB });
     await untilFilesystem(cluster, "own", "an extend", ({ spec }) => spec.target !== undefined);
-    const untold = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "elsewhere" });
-    expect(untold?.spec.target).toBeUndefined();
+    const unreported = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "elsewhere" });
+    expect(unreported?.spec.target).toBeUndefined();
   });
 
   it("is not kept from leading by an epoch that no leader can have written", async () => {

@@ -1,8 +1,8 @@
 // The numbers of leaders, where an agent lies about the highest that it has seen: one node must not use them up for the whole cluster.
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { EPOCH_MAX } from "../../../src/api/schema.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/contracts/names.ts";
+import { EPOCH_MAX } from "../../../src/contracts/schema/schema.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { type Cluster, startCluster, startEngine } from "./engine-under-test.ts";
 
@@ -58,4 +58,4 @@ it("are above what an agent has seen of a leader that a backup has forgotten", a
   await layoutWith(1000, "status");
   expect(await leadOnce(0)).toBeGreaterThan(1000);
   expect(await leadOnce(2000)).toBeGreaterThan(1000);
-}, 120_000);
+});

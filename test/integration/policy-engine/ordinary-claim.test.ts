@@ -1,11 +1,11 @@
 // Claims of another driver, as the policy-engine sees them; the test plays the operator, the agent and that driver's resizer.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../../src/api/identity.ts";
-import { API_VERSION, FIELD_MANAGERS, RECORDS } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../../src/kube/resources.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { volumeHandleOf } from "../../../src/contracts/identity.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../../src/contracts/kubernetes/resources.ts";
+import { API_VERSION, FIELD_MANAGERS, RECORDS } from "../../../src/contracts/names.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -124,7 +124,7 @@ describe("the policy-engine, of a claim of another driver", () => {
     await waitFor("a doubt", async () => {
       fill(10);
       const seen = await cluster.client.get(FILESYSTEMS, { namespace, name: "lagging" });
-      return seen?.status?.scaling?.reason === "MetricsContradict" || undefined;
+      return seen?.status?.scaling?.reason === "MetricsInconsistent" || undefined;
     });
     const later = await cluster.client.get(FILESYSTEMS, { namespace, name: "lagging" });
     expect(later?.spec.target).toEqual(first.spec.target);

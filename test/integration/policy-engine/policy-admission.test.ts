@@ -4,18 +4,18 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
 import {
   CLUSTER_VOLUME_POLICIES,
   type ClusterVolumePolicy,
   DEFAULT_MODES,
   VOLUME_POLICIES,
   type VolumePolicy,
-} from "../../../src/api/volume-policy.ts";
-import { createKubeClient } from "../../../src/kube/client/http-client.ts";
-import type { Resource } from "../../../src/kube/object.ts";
+} from "../../../src/contracts/kinds/volume-policy.ts";
+import type { Resource } from "../../../src/contracts/kubernetes/object.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { createKubeClient } from "../../../src/platform/kube/client/http-client.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { compilePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
-import { directEffects } from "../../../src/process/effects.ts";
 import { APPLY, ApiClient } from "../../contract/api-client.ts";
 import { type ContractTarget, startContractTarget } from "../../contract/contract-target.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
@@ -91,9 +91,9 @@ describe("the API server, asked to keep a policy", () => {
     })),
   });
   const paced = (extend: object) => ({ limits: LIMITS, rules: [RULE], behavior: { extend } });
-  const NO_SIZE = "0 is no size: write one such as 1Gi, or leave the field out";
+  const NO_SIZE = "0 is not a size: write one such as 1Gi, or leave the field out";
   const NO_TARGET = "targetUsed must be at least 1% and less than 100%, such as 60%";
-  const NO_DIFFERENCE = "a change by 0 is none: write a percentage such as 25%, or a size such as 10Gi";
+  const NO_DIFFERENCE = "a change by 0 changes nothing: write a percentage such as 25%, or a size such as 10Gi";
   const TOO_LARGE = "8Pi and more is larger than Tidemark handles";
 
   const CONTRADICTIONS: [string, object, string, string][] = [
@@ -224,9 +224,28 @@ describe("the API server, asked to keep a policy", () => {
     await expect(apply(spec, "ClusterVolumePolicy")).rejects.toThrow(refusal(field, message));
   });
 
+  it.each<[string, object, string]>([
+    ["spec.limits.max", { limits: { max: "100GB" } }, "write a size in bytes, such as 500Mi or 10Gi"],
+    ["spec.rules[0].to", { rules: [{ ...SHRINK, by: undefined, to: "-1Gi" }] }, "write a size in bytes, such as"],
+    ["spec.rules[0].by", { rules: [{ ...SHRINK, by: "a bit" }] }, "write a percentage such as 25%, or a size in bytes"],
+    ["spec.rules[0].targetUsed", { rules: [{ ...RULE, targetUsed: "0.6" }] }, "less than 100%, such as 60%"],
+    ["spec.rules[0].for", { rules: [{ ...RULE, for: "60" }] }, "write a duration in ms, s, m, h and d, such as 30s"],
+    ["spec.rules[0].name", { rules: [{ ...RULE, name: "Extend At 80" }] }, "such as extend-at-80"],
+    ["spec.variables[0].name", { variables: [{ name: "24h", expression: "1" }] }, "such as peak"],
+    ["spec.behavior.shrink.cooldown", { behavior: { shrink: { cooldown: "soon" } } }, "such as 30s or 1h30m"],
+    ["spec.trim.every", { trim: { every: "daily" } }, "write hours and minutes such as 24h or 1h30m, or whole days"],
+  ])("says with an example how %s is written, and shows no regular expression", async (field, spec, message) => {
+    const refused = apply({ limits: LIMITS, rules: [RULE], ...spec });
+    await expect(refused).rejects.toThrow(`${field}: Invalid value`);
+    await expect(refused).rejects.toThrow(message);
+    await expect(refused).rejects.not.toThrow(/should match|evaluation error/);
+  });
+
   it("says what is wrong with one size and with another one at once", async () => {
     const refused = apply({ limits: { min: "much", max: "0" }, rules: [SHRINK] });
-    await expect(refused).rejects.toThrow(/spec\.limits\.min in body should match/);
+    await expect(refused).rejects.toThrow(
+      `spec.limits.min: Invalid value: "much": write a size in bytes, such as 500Mi or 10Gi`,
+    );
     await expect(refused).rejects.toThrow(`spec.limits.max: Invalid value: "0": ${NO_SIZE}`);
     await expect(refused).rejects.not.toThrow(`"much": ${NO_SIZE}`);
   });
@@ -234,7 +253,7 @@ describe("the API server, asked to keep a policy", () => {
   it.each<[string, object | undefined, object]>([
     ["no mode", undefined, DEFAULT_MODES],
     ["an empty one", {}, DEFAULT_MODES],
-    ["a mode for one direction", { shrink: "Approve" }, { ...DEFAULT_MODES, shrink: "Approve" }],
+    ["a mode for one direction", { extend: "Recommend" }, { ...DEFAULT_MODES, extend: "Recommend" }],
   ])("writes down what %s means, which is what the engine takes it for", async (_case, mode, written) => {
     const spec = { limits: LIMITS, rules: [RULE], ...(mode && { mode }) };
     const { spec: kept } = await apply(spec, "VolumePolicy", "defaulted");
@@ -258,8 +277,15 @@ describe("the API server, asked to keep a policy", () => {
 
   it("falls back to the default when a mode is taken out again", async () => {
     const spec = { limits: LIMITS, rules: [RULE] };
-    await apply({ ...spec, mode: { extend: "Approve", shrink: "Enforce" } }, "VolumePolicy", "changed");
+    await apply({ ...spec, mode: { extend: "Recommend", shrink: "Enforce" } }, "VolumePolicy", "changed");
     expect((await apply(spec, "VolumePolicy", "changed")).spec.mode).toEqual(DEFAULT_MODES);
+  });
+
+  it("refuses mode Approve, which nothing completes yet", async () => {
+    const approve = apply({ limits: LIMITS, rules: [RULE], mode: { shrink: "Approve" } });
+    await expect(approve).rejects.toThrow(/spec\.mode\.shrink.*"Approve".*"Enforce", "Recommend"/);
+    const ceilings = apply({ ceilings: { modes: { extend: "Approve" } } }, "ClusterVolumePolicy");
+    await expect(ceilings).rejects.toThrow(/spec\.ceilings\.modes\.extend.*"Approve"/);
   });
 
   it("refuses a field that does not exist, so that a typing error is not silently ignored", async () => {

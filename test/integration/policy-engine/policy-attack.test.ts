@@ -1,6 +1,6 @@
 // Eight such policies once kept both processes from ever being ready; the benchmark `policies` makes a thousand.
 import { expect, it } from "@jest/globals";
-import type { VolumePolicy } from "../../../src/api/volume-policy.ts";
+import type { VolumePolicy } from "../../../src/contracts/kinds/volume-policy.ts";
 import { attackWithPolicies } from "../../harness/policy-attack.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 

@@ -6,10 +6,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { freePort } from "../../../demo/show/run/free-port.ts";
 import { createRunDirectory, removeRun } from "../../../demo/show/run/run-directory.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createCommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { UsageHistory } from "../../../src/policy-engine/facts/usage-history.ts";
-import { createPrometheusSource } from "../../../src/policy-engine/gather/prometheus.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
-import { directEffects } from "../../../src/process/effects.ts";
+import { createPrometheusSource } from "../../../src/policy-engine/gather/prometheus/prometheus.ts";
+import { connectToPrometheus } from "../../../src/policy-engine/gather/prometheus/prometheus-server.ts";
 import { createPrometheus, type Prometheus } from "../../harness/prometheus.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 
@@ -19,7 +21,12 @@ const SCRAPE_MS = 60_000;
 const PEAK_BYTES = 900;
 
 /** OpenMetrics of one series: a scrape a minute, from so many hours ago to so many. */
-function seriesOf(instance: string, fromHours: number, toHours: number, used: (hoursAgo: number) => number): string {
+function seriesOf(
+  instance: string,
+  fromHours: number,
+  toHours: number,
+  used: (hoursAgo: number) => number | string,
+): string {
   const labels = `namespace="default",persistentvolumeclaim="moved",instance="${instance}"`;
   const lines: string[] = [];
   for (let atMs = NOW_MS - fromHours * HOUR_MS; atMs < NOW_MS - toHours * HOUR_MS; atMs += SCRAPE_MS)
@@ -52,6 +59,24 @@ describeReal("the history of a claim in a real Prometheus", ["prometheus"], () =
     await prometheus.start();
   }
 
+  async function hoursOf(nowMs: number) {
+    const source = createPrometheusSource(connectToPrometheus({ url: prometheus.url }), SCRAPE_MS, systemClock);
+    const maxima = await source.hourlyMaxima(["default/moved", "default/another"], nowMs);
+    await source.close();
+    return maxima.get("default/moved") ?? [];
+  }
+
+  it("B7: has the hour that has begun, so that an engine which starts before its end knows every window", async () => {
+    const nowMs = NOW_MS - 60_000;
+    const peak = (hoursAgo: number): number => (hoursAgo > 0.1 && hoursAgo < 0.3 ? PEAK_BYTES : 100);
+    await startWith(seriesOf("m-node", 30, 0, peak));
+    const hours = await hoursOf(nowMs);
+    const history = new UsageHistory();
+    history.backfill(hours, nowMs);
+    for (const windowHours of [1, 6, 19, 24])
+      expect([windowHours, history.maxUsedBytes(windowHours * HOUR_MS, nowMs)]).toEqual([windowHours, PEAK_BYTES]);
+  });
+
   it.each([
     ["sorts before", "a-node"],
     ["sorts after", "z-node"],
@@ -63,9 +88,23 @@ describeReal("the history of a claim in a real Prometheus", ["prometheus"], () =
         seriesOf("m-node", 30, 3, peak),
         seriesOf(other, 6, 0, () => 10),
       );
-      const hours = (await createPrometheusSource(prometheus.url).hourlyMaxima(NOW_MS)).get("default/moved") ?? [];
+      const hours = await hoursOf(NOW_MS);
       const history = new UsageHistory();
       history.backfill(hours, NOW_MS);
+      expect(history.maxUsedBytes(24 * HOUR_MS, NOW_MS)).toBe(PEAK_BYTES);
+    },
+  );
+
+  it.each(["NaN", "+Inf", "-1", "1e300"])(
+    "has its peak where another agent says %s of the same hour",
+    async (other) => {
+      const peak = (hoursAgo: number): number => (hoursAgo > 4 && hoursAgo <= 5 ? PEAK_BYTES : 100);
+      await startWith(
+        seriesOf("m-node", 30, 0, peak),
+        seriesOf("a-node", 6, 3, () => other),
+      );
+      const history = new UsageHistory();
+      history.backfill(await hoursOf(NOW_MS), NOW_MS);
       expect(history.maxUsedBytes(24 * HOUR_MS, NOW_MS)).toBe(PEAK_BYTES);
     },
   );

@@ -1,8 +1,8 @@
 // An agent that lies, by a bug or with a stolen token: what it says of its own volumes, and of others'.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import type { Sample } from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { FILESYSTEMS } from "../../../src/contracts/kinds/filesystem.ts";
+import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
   applyPolicy,
@@ -22,7 +22,7 @@ const BREATHING = {
     { name: "extend-at-80", action: "Extend" as const, when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
     { name: "shrink-below-30", action: "Shrink" as const, when: "volume.usedRatioMax('1s') < 0.3", targetUsed: "50%" },
   ],
-  behavior: { extend: { minStep: "256Mi" }, shrink: { cooldown: "1s", minStep: "256Mi" } },
+  behavior: { extend: { minStep: "256Mi" }, shrink: { stabilization: "0s", cooldown: "1s", minStep: "256Mi" } },
 };
 const HUGE = Number.MAX_SAFE_INTEGER;
 const SIZE = { sizeBytes: 4 * GIB, usedBytes: 400 * MIB };
@@ -32,7 +32,7 @@ const LIES: readonly [string, (honest: Sample) => Partial<Sample>][] = [
   ["no capacity", () => ({ capacityBytes: 0, availableBytes: 0 })],
   ["a negative capacity", () => ({ capacityBytes: -HUGE, availableBytes: -HUGE })],
   ["absurd sizes", () => ({ sizeBytes: HUGE, capacityBytes: HUGE, availableBytes: HUGE })],
-  ["growth that is no number", () => ({ growthBytesPerSecond: Number.NaN, peakWriteBytesPerSecond: Number.NaN })],
+  ["growth that is not a number", () => ({ growthBytesPerSecond: Number.NaN, peakWriteBytesPerSecond: Number.NaN })],
   ["a peak without end", () => ({ peakWriteBytesPerSecond: Number.POSITIVE_INFINITY })],
   ["less than no free bytes on its node", () => ({ nodeFreeBytes: -1, ioUtilizationRatio: Number.NaN })],
   ["a time in the far future", () => ({ sampledAtMs: HUGE, lastOperationEndedAtMs: HUGE })],

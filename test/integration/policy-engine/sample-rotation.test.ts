@@ -1,8 +1,8 @@
 // Certificates that are replaced while agents stream, and engines that make them at the same time.
 import { X509Certificate } from "node:crypto";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { CERTIFICATE_TIMES } from "../../../src/process/certificates/certificate-times.ts";
-import { isIssuedBy, readBundle } from "../../../src/process/certificates/key-pair.ts";
+import { CERTIFICATE_TIMES } from "../../../src/platform/process/certificates/decide-certificates.ts";
+import { isIssuedBy, readBundle } from "../../../src/platform/process/certificates/key-pair.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
   type AgentEnd,

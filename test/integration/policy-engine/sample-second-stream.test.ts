@@ -3,17 +3,25 @@ import { EventEmitter } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ClientDuplexStream, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import {
+  type ClientDuplexStream,
+  credentials,
+  type handleBidiStreamingCall,
+  Metadata,
+  type ServerDuplexStream,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import {
   type AgentMessage,
   type EngineMessage,
   Sample,
   SamplesClient,
-} from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { admitAnyone } from "../../../src/policy-engine/samples/agent-admission.ts";
+} from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { serveOnSocket } from "../../../src/platform/process/grpc.ts";
+import { admitAnyone } from "../../../src/policy-engine/samples/sample-listener.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/samples/sample-server.ts";
-import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
@@ -94,8 +102,8 @@ describe("a second stream for a node", () => {
       $case: "batch",
       value: { samples: [Sample.fromPartial({ volumeHandle })] },
     });
-    const stream = engine.implementation["stream"] as unknown as (call: unknown) => void;
-    for (const call of calls) stream(call);
+    const stream = engine.implementation["stream"] as handleBidiStreamingCall<AgentMessage, EngineMessage>;
+    for (const call of calls) stream(call as EventEmitter as ServerDuplexStream<AgentMessage, EngineMessage>);
     await waitFor("both listened to", () => calls.every((call) => call.listenerCount("data") > 0) || undefined);
     for (const index of [0, 1]) say(index, { $case: "hello", value: { nodeName: "node-a", highestEpoch: 0 } });
     say(0, batch("from-older"));

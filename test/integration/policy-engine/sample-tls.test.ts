@@ -1,16 +1,15 @@
 // Who may speak on the stream of samples: by certificate, and by token.
 import { ChannelCredentials, Metadata } from "@grpc/grpc-js";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { readPlainLink } from "../../../src/agent/engine-link/engine-link.ts";
-import { CERTIFICATE_SECRETS, ENGINE_CERTIFICATE_NAME } from "../../../src/api/sample-stream.ts";
-import { SamplesClient } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { EVENTS, SECRETS } from "../../../src/kube/resources.ts";
-import { CERTIFICATE_TIMES } from "../../../src/process/certificates/certificate-times.ts";
-import type { StoredPair } from "../../../src/process/certificates/decide-certificates.ts";
-import { issueLeaf, makeAuthority } from "../../../src/process/certificates/issue-certificate.ts";
-import type { KeyPair } from "../../../src/process/certificates/key-pair.ts";
-import { createMutualTls } from "../../../src/process/certificates/mutual-tls.ts";
-import { serveOverTls } from "../../../src/process/grpc.ts";
+import { readPlainLink } from "../../../src/agent/engine-link/engine-stream.ts";
+import { SamplesClient } from "../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import { EVENTS, SECRETS } from "../../../src/contracts/kubernetes/resources.ts";
+import { CERTIFICATE_SECRETS, ENGINE_CERTIFICATE_NAME } from "../../../src/contracts/names.ts";
+import { CERTIFICATE_TIMES } from "../../../src/platform/process/certificates/decide-certificates.ts";
+import { issueLeaf, makeAuthority } from "../../../src/platform/process/certificates/issue-certificate.ts";
+import type { KeyPair, StoredPair } from "../../../src/platform/process/certificates/key-pair.ts";
+import { createMutualTls } from "../../../src/platform/process/certificates/mutual-tls.ts";
+import { serveOverTls } from "../../../src/platform/process/grpc.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -192,7 +191,7 @@ describe("a Secret whose content is broken", () => {
       expect(event).toMatchObject({
         type: "Warning",
         involvedObject: { kind: "Secret", name: CERTIFICATE_SECRETS[name] },
-        message: expect.stringContaining("its key is no private key in PEM"),
+        message: expect.stringContaining("its key is not a private key in PEM"),
       });
       const agent = agentOf(cluster, [engine.address], mountPair(cluster, "agent", await cluster.pair("agent")));
       await waitFor("a stream all the same", () => (agent.connected() === 1 && engine.heard.length > 0) || undefined);
@@ -200,7 +199,7 @@ describe("a Secret whose content is broken", () => {
   );
 });
 
-it("no private key ever stands in a log or an Event", async () => {
+it("not a private key ever stands in a log or an Event", async () => {
   const files = mountPair(cluster, "agent", await cluster.pair("agent"));
   const agent = agentOf(cluster, [engine.address], files, { tokenNode: "node-b" });
   await logged(agent.lines, /may not speak/);

@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 
 describeReal("a directory of records on a disk of its own", ["root"], () => {

@@ -1,6 +1,6 @@
 // A program that writes one record through the file port: PATH DURABILITY TEXT.
-import { directEffects } from "../../../src/process/effects.ts";
-import { createFilePort, type Durability } from "../../../src/process/file-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort, type Durability } from "../../../src/platform/process/effects/file-port.ts";
 
 const [path = "", durability = "", text = ""] = process.argv.slice(2);
 createFilePort(directEffects)

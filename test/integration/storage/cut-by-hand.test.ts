@@ -2,8 +2,8 @@
 import { closeSync, openSync, readSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
-import { deviceSizeBytes } from "../../../src/agent/storage/loop/loop-device.ts";
+import { storageByBackend } from "../../../src/agent/choose-storage.ts";
+import { deviceSizeBytes, mountAt } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   createStorageFixture,
@@ -40,7 +40,7 @@ describeReal("a member file that was cut by hand", LOOP_PARTS, () => {
       const staging = fixture.storage.stage(volume, GIB, mountPath);
       await expect(staging).rejects.toMatchObject({ code: "MembersMissing" });
       await expect(staging).rejects.toThrow(
-        `${path} of ${volume.handle}, or restore the volume from a backup: the member has 1023Mi (${1023 * MIB} bytes), and its ${fsType} ends at 1Gi`,
+        `${path} of ${volume.handle}, or restore a backup: it has 1023Mi (${1023 * MIB}), and its ${fsType} needs 1Gi`,
       );
       expect(mountAt(mountPath)).toBeUndefined();
       expect(devicesOf(path)).toEqual([]);
@@ -74,8 +74,8 @@ describeReal("a member file that was cut by hand", LOOP_PARTS, () => {
     async (sizeBytes) => {
       const volume = makeVolume();
       const path = fixture.memberPathOf(volume);
-      const { storage } = fixture;
-      const mounted = await storage.stage(volume, GIB, fixture.mountPathOf(volume));
+      const storage = storageByBackend(fixture.storage, { lvm: undefined, span: undefined });
+      const mounted = await fixture.storage.stage(volume, GIB, fixture.mountPathOf(volume));
       const cut = (): void => truncateSync(path, sizeBytes);
       cut();
       const refused = { code: "MembersMissing" };

@@ -1,10 +1,11 @@
 // A user who converts the profile of the data: what the filesystem has by statfs is a part of what its devices have then. Real btrfs.
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { readProfiles } from "../../../src/agent/storage/btrfs/btrfs-profiles.ts";
-import { deviceBytesOf, openReader } from "../../../src/agent/storage/filesystem/read-filesystem.ts";
+import { readProfiles } from "../../../src/agent/storage/btrfs/immovable-data.ts";
+import { deviceBytesOf } from "../../../src/agent/storage/filesystem/mount-reader.ts";
+import { openReader } from "../../../src/agent/storage/in-threads/read-filesystem.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
-import { copiesOf, describeProfiles } from "../../../src/api/data-profiles.ts";
+import { copiesOf, describeProfiles } from "../../../src/contracts/formulas/data-profiles.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createSpanFixture, leaving, makeMember, makeSpan, withMembers } from "./span-fixture.ts";
 import {
@@ -16,7 +17,7 @@ import {
   type StorageFixture,
 } from "./storage-fixture.ts";
 
-const SHRINK_REFUSED = /data has the profile dup, and only single is made smaller.*-dconvert=single/;
+const SHRINK_REFUSED = /convert its data back from dup, since only single .*-dconvert=single/;
 
 describeReal("a filesystem whose user has converted its data", LOOP_PARTS, () => {
   let fixture: StorageFixture;
@@ -87,7 +88,10 @@ describeReal("a filesystem whose user has converted its data", LOOP_PARTS, () =>
     convert("--force", "-mconvert=single");
     const refused = await fixture.storage.shrink(mounted, GIB, makeShrinkControl());
     expect(refused).toMatchObject({ outcome: "FloorReached", sizeBytes: 2 * GIB });
-    expect(refused).toHaveProperty("message", expect.stringMatching(/metadata has the profile single, and only dup/));
+    expect(refused).toHaveProperty(
+      "message",
+      expect.stringMatching(/convert its metadata back from single, since only dup/),
+    );
   });
 });
 
@@ -155,7 +159,7 @@ describeReal("a span whose user has converted its metadata to raid1", LOOP_PARTS
         outcome: "FloorReached",
         sizeBytes: 2 * GIB,
         message: expect.stringMatching(
-          /member m1 \(1Gi\) stays: .* would be moved; its metadata has the profile raid1/,
+          /member m1 \(1Gi\) stays: .* would be moved; convert its metadata back from raid1/,
         ),
       });
     } finally {

@@ -2,11 +2,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { Mounted, Storage, Volume } from "../../../src/agent/storage/storage.ts";
+import type { FreshReadings, Mounted, Mounting, Resizing, Volume } from "../../../src/agent/storage/storage.ts";
 import { GIB, MIB, makeShrinkControl } from "./storage-fixture.ts";
 
+type FilesystemStorage<V extends Volume> = Mounting<V> & Resizing<V> & FreshReadings<V>;
+
 export interface StorageAdapter<V extends Volume> {
-  readonly storage: Storage<V>;
+  readonly storage: FilesystemStorage<V>;
   makeVolume(): V;
   /** The same with a member of another name. */
   renamed(volume: V, name: string): V;
@@ -21,7 +23,7 @@ export interface StorageAdapter<V extends Volume> {
 export function describeStorage<V extends Volume>(createAdapter: () => Promise<StorageAdapter<V>>): void {
   let volume: V;
   let adapter: StorageAdapter<V>;
-  let storage: Storage<V>;
+  let storage: FilesystemStorage<V>;
   let mounted: Mounted<V>;
 
   beforeEach(async () => {
@@ -96,7 +98,7 @@ export function describeStorage<V extends Volume>(createAdapter: () => Promise<S
     if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
     const { capacityBytes, availableBytes } = await storage.freshReading(mounted);
     expect(result.floorBytes).toBeGreaterThanOrEqual(2 * GIB);
-    expect(result.message).toContain("a reserve of 2Gi");
+    expect(result.message).toContain("reserve 2Gi");
     expect(result.sizeBytes).toBe(capacityBytes);
     expect(availableBytes).toBeGreaterThanOrEqual(2 * GIB);
   });
@@ -142,6 +144,6 @@ export function describeStorage<V extends Volume>(createAdapter: () => Promise<S
 
   it("refuses a member whose name leads elsewhere", async () => {
     const stranger = adapter.renamed(adapter.makeVolume(), "../elsewhere");
-    await expect(storage.stage(stranger, GIB, adapter.mountPathOf(stranger))).rejects.toThrow("no plain file name");
+    await expect(storage.stage(stranger, GIB, adapter.mountPathOf(stranger))).rejects.toThrow("not a plain file name");
   });
 }

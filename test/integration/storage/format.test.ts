@@ -18,9 +18,9 @@ import {
 } from "node:fs";
 import { basename, dirname } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
+import { mountAt } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
-import type { Effects } from "../../../src/process/effects.ts";
+import type { Effects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, devicesOf, GIB, MIB, makeVolume, type StorageFixture } from "./storage-fixture.ts";
 

@@ -16,13 +16,13 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
-import { openReader } from "../../../src/agent/storage/filesystem/read-filesystem.ts";
-import { evictionReserveBytes } from "../../../src/agent/storage/loop/eviction-reserve.ts";
+import { evictionReserveBytes } from "../../../src/agent/config.ts";
+import { readExt4Bytes } from "../../../src/agent/storage/filesystem/superblocks.ts";
+import { openReader } from "../../../src/agent/storage/in-threads/read-filesystem.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { eventually } from "../../fakes/eventually.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { eventually } from "../../harness/wait-for.ts";
 import {
   createStorageFixture,
   GIB,

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { LoopVolume, Mounted } from "../../../src/agent/storage/storage.ts";
-import { runningCommands } from "../../../src/process/running-commands.ts";
+import { runningCommands } from "../../../src/platform/process/effects/command-port.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { createStorageFixture, GIB, MIB, makeVolume, type StorageFixture } from "./storage-fixture.ts";

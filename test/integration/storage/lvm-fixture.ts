@@ -5,22 +5,24 @@ import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { type NodeLvm, openNodeLvm } from "../../../src/agent/lvmd-client/node-lvm.ts";
-import { createLvmStorage } from "../../../src/agent/storage/lvm/lvm-storage.ts";
-import type { LvmVolume, RawVolume, Storage } from "../../../src/agent/storage/storage.ts";
-import type { FsType } from "../../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
-import { directEffects, type Effects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
-import { eventually } from "../../fakes/eventually.ts";
+import { createLvmStorage, type LvmFilesystems } from "../../../src/agent/storage/lvm/lvm-storage.ts";
+import type { RawStorage } from "../../../src/agent/storage/lvm/raw-storage.ts";
+import type { LvmVolume, RawVolume } from "../../../src/agent/storage/storage.ts";
+import { fsidOf, volumeHandleOf } from "../../../src/contracts/identity.ts";
+import type { FsType } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createCommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects, type Effects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
+import { mountReaderUnderTest } from "../../harness/mount-reader-under-test.ts";
+import { eventually } from "../../harness/wait-for.ts";
 import { takeDown } from "./storage-fixture.ts";
 
 export interface LvmStorageUnderTest {
   readonly lvm: NodeLvm;
-  readonly storage: Storage<LvmVolume>;
-  readonly raw: Storage<RawVolume>;
+  readonly storage: LvmFilesystems;
+  readonly raw: RawStorage;
   readonly recordDirectory: string;
   readonly mountPathOf: (volume: LvmVolume | RawVolume) => string;
 }
@@ -67,6 +69,7 @@ export async function openLvmStorage(
     classes: lvm.classes,
     socketDirectory: lvm.socketDirectory,
     recordDirectory,
+    mounts: mountReaderUnderTest(),
     commands: createCommandPort(effects),
     files: createFilePort(effects),
     clock: systemClock,

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.ts";
-import { WIPE_BEGUN_TAG } from "../../../src/api/names.ts";
-import { directEffects } from "../../../src/process/effects.ts";
+import { WIPE_BEGUN_TAG } from "../../../src/contracts/names.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -208,7 +208,7 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
   it("does not grow over a record of a reduction that cannot be read", async () => {
     const mounted = await stage(makeLvmVolume());
     writeFileSync(join(fixture.recordDirectory, `${mounted.volumeID}.reduction.json`), "{");
-    await expect(fixture.storage.extend(mounted, 2 * GIB)).rejects.toThrow("cannot be understood");
+    await expect(fixture.storage.extend(mounted, 2 * GIB)).rejects.toThrow("it is unreadable");
     expect(volumeBytes(mounted)).toBe(GIB);
   });
 
@@ -262,7 +262,7 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     const raw = { ...volume, volumeMode: "Block" as const };
     const mounted = await stage({ ...volume, fsType: "btrfs" });
     await fixture.storage.unstage(mounted, mounted.mountPath);
-    const wrongMode = { code: "WrongFilesystem", message: expect.stringContaining("of volumeMode Filesystem") };
+    const wrongMode = { code: "WrongFilesystem", message: expect.stringContaining("was made with Filesystem") };
     await expect(fixture.raw.stage(raw, 0, mounted.mountPath)).rejects.toMatchObject(wrongMode);
     rmSync(fixture.recordDirectory, { recursive: true });
     await expect(fixture.raw.stage(raw, 0, mounted.mountPath)).rejects.toMatchObject(wrongMode);

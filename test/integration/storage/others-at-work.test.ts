@@ -4,12 +4,11 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_pr
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
-import { stopExclusiveOperation } from "../../../src/agent/storage/btrfs/stop-exclusive.ts";
+import { exclusiveOperation, stopExclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { createTools, type Tools } from "../../../src/agent/storage/tools.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
-import { directEffects } from "../../../src/process/effects.ts";
+import { createCommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -21,7 +20,7 @@ import {
   type StorageFixture,
 } from "./storage-fixture.ts";
 
-describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => {
+describeReal("a filesystem that another program is working on", LOOP_PARTS, () => {
   let fixture: StorageFixture;
   let mounted: MountedLoop;
   let told: string[];
@@ -126,7 +125,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
     expect(await shrink(2 * GIB)).toEqual({
       outcome: "Busy",
       sizeBytes: 3 * GIB,
-      message: expect.stringMatching(/somebody else is at work on .* \(balance paused\)/),
+      message: expect.stringMatching(/another program is working on .* \(balance paused\)/),
     });
     expect(state()).toBe("balance paused");
     btrfs("balance", "cancel", mounted.mountPath);

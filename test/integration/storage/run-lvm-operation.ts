@@ -1,7 +1,7 @@
 // One operation of the storage on logical volumes in a process of its own, which a planted fault may end by SIGKILL. Arguments: the
 // fixture's directory, lvmd's socket, the volume as JSON, the operation, the size in bytes, a file for the effects passed, and the fault.
 import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.ts";
-import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects, parsePlantedFaults } from "../../../src/platform/process/effects/effects.ts";
 import { openLvmStorage } from "./lvm-fixture.ts";
 import { makeShrinkControl } from "./storage-fixture.ts";
 

@@ -2,8 +2,8 @@
 // directory, the volume as JSON, the operation, the size in bytes, and the fault ("span/add-device/after") where there is one.
 import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedSpan, ShrinkResult, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
-import { eventually } from "../../fakes/eventually.ts";
+import { createFaultEffects, parsePlantedFaults } from "../../../src/platform/process/effects/effects.ts";
+import { eventually } from "../../harness/wait-for.ts";
 import { spanMountPath, spanStorageIn } from "./span-fixture.ts";
 import { makeShrinkControl } from "./storage-fixture.ts";
 

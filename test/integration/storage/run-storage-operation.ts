@@ -3,7 +3,7 @@
 // Prints the result as JSON.
 
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
-import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects, parsePlantedFaults } from "../../../src/platform/process/effects/effects.ts";
 import { createStorageFixture, makeShrinkControl } from "./storage-fixture.ts";
 
 const [directory = "", volumeText = "", operation = "", sizeText = "", fault] = process.argv.slice(2);

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { GIB } from "../../../src/units/quantity.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, makeShrinkControl, makeVolume, type StorageFixture } from "./storage-fixture.ts";
 
@@ -36,5 +36,5 @@ describeReal("a btrfs on 300 GiB", LOOP_PARTS, () => {
       ...{ outcome: "Succeeded", sizeBytes: SMALL, capacityBytes: SMALL, memberBytes: SMALL },
     });
     await storage.unstage(volume, mounted.mountPath);
-  }, 120_000);
+  });
 });

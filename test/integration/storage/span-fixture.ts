@@ -6,25 +6,28 @@ import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { createMemberDevices } from "../../../src/agent/member-drivers/member-devices.ts";
-import { createMemberSecrets } from "../../../src/agent/member-drivers/member-secrets.ts";
-import { createRegisteredDrivers } from "../../../src/agent/member-drivers/registered-drivers.ts";
+import { createMemberSecrets, createRegisteredDrivers } from "../../../src/agent/member-drivers/node-calls.ts";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
-import { createSpanStorage } from "../../../src/agent/storage/span/span-storage.ts";
-import type { SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
-import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
-import { directEffects, type Effects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
+import type { MountReader } from "../../../src/agent/storage/filesystem/mount-reader.ts";
+import { createSpanStorage, type SpanStorage } from "../../../src/agent/storage/span/span-storage.ts";
+import type { SpanVolume } from "../../../src/agent/storage/storage.ts";
+import { fsidOf, volumeHandleOf } from "../../../src/contracts/identity.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createCommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects, type Effects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
 import { type LoopMemberDriver, startLoopMemberDriver } from "../../harness/loop-member-driver.ts";
+import { mountReaderUnderTest } from "../../harness/mount-reader-under-test.ts";
 import { takeDown } from "./storage-fixture.ts";
 
 export const DRIVER = "members.example.com";
+/** Type and number of a node that is no device: no loop device has this number. */
+export const NO_DISK = ["b", "7", "1048000"] as const;
 
 export interface SpanFixture {
   readonly directory: string;
   readonly driver: LoopMemberDriver;
-  readonly storage: Storage<SpanVolume>;
+  readonly storage: SpanStorage;
   readonly deviceDirectory: string;
   readonly recordDirectory: string;
   readonly mountPathOf: (volume: SpanVolume) => string;
@@ -35,14 +38,18 @@ export interface SpanFixture {
   cleanUp(): Promise<void>;
 }
 
-export async function createSpanFixture(prefix = "/dev/shm/tidemark-span-test-"): Promise<SpanFixture> {
+export async function createSpanFixture(
+  prefix = "/dev/shm/tidemark-span-test-",
+  mounts: MountReader = mountReaderUnderTest(),
+  effects: Effects = directEffects,
+): Promise<SpanFixture> {
   const directory = mkdtempSync(prefix);
   const registrationDirectory = join(directory, "plugins_registry");
   const driver = await startLoopMemberDriver(DRIVER, join(directory, "driver"), registrationDirectory);
   return {
     directory,
     driver,
-    storage: spanStorageIn(directory, directEffects),
+    storage: spanStorageIn(directory, effects, "this", mounts),
     deviceDirectory: join(directory, "devices"),
     recordDirectory: join(directory, "records"),
     mountPathOf: (volume) => spanMountPath(directory, volume),
@@ -60,18 +67,25 @@ export function spanMountPath(directory: string, { handle }: SpanVolume): string
 }
 
 /** Of another process, too: what it knows is in the directory. */
-export function spanStorageIn(directory: string, effects: Effects): Storage<SpanVolume> {
+export function spanStorageIn(
+  directory: string,
+  effects: Effects,
+  bootID = "this",
+  mounts: MountReader = mountReaderUnderTest(),
+): SpanStorage {
   const files = createFilePort(effects);
   const devices = createMemberDevices({
     directory: join(directory, "devices"),
     drivers: createRegisteredDrivers(join(directory, "plugins_registry")),
     secrets: createMemberSecrets({ get: async () => undefined }),
+    bootID,
     effects,
     files,
   });
   return createSpanStorage({
     recordDirectory: join(directory, "records"),
     devices,
+    mounts,
     commands: createCommandPort(effects),
     files,
     clock: systemClock,
@@ -124,4 +138,13 @@ export function restore(file: string, bytes: Buffer, offsetBytes: number): void 
     "status=none",
   ];
   execFileSync("dd", args, { input: bytes });
+}
+
+/**
+ * Makes a loop device that of another file. A suite that runs at the same time may be given its number in the moment in which it is free: then
+ * this waits until that suite has let go of it, and fails after a minute.
+ */
+export function attachInstead(device: string, file: string): void {
+  const again = `for n in $(seq 600); do losetup "$0" "$1" 2>/dev/null && exit; sleep 0.1; done; losetup "$0" "$1"`;
+  execFileSync("sh", ["-c", `losetup --detach "$0" && { ${again}; }`, device, file]);
 }

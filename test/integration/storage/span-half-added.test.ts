@@ -6,9 +6,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
+import { btrfsSuperblockRanges } from "../../../src/agent/storage/filesystem/superblocks.ts";
 import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import type { Effects } from "../../../src/process/effects.ts";
+import type { Effects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   bytesOf,
@@ -23,7 +23,7 @@ import {
 } from "./span-fixture.ts";
 import { GIB } from "./storage-fixture.ts";
 
-const RANGES = superblockRanges(GIB);
+const RANGES = btrfsSuperblockRanges(GIB);
 
 describeReal("a span that gets a member when the power goes between two superblocks", LOOP_PARTS, () => {
   let fixture: SpanFixture;

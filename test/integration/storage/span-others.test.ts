@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedSpan } from "../../../src/agent/storage/storage.ts";
-import type { EffectPoint, Effects } from "../../../src/process/effects.ts";
+import type { EffectPoint, Effects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {

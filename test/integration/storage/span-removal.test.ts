@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import type { Effects } from "../../../src/process/effects.ts";
+import type { Effects } from "../../../src/platform/process/effects/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   bytesOf,
@@ -100,7 +100,7 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     const [m0, m1] = [makeMember(fixture, "m0", GIB), makeMember(fixture, "m1", GIB)];
     const mounted = await stage([m0, m1]);
     await shrink(mounted, [m0, leaving(m1)]);
-    await fixture.storage.settle(withMembers(mounted, [m0, leaving(m1)]));
+    await fixture.storage.releaseMembers(withMembers(mounted, [m0, leaving(m1)]));
     expect(removals()).toMatchObject([{ member: "m1", state: "released" }]);
     const record = join(fixture.recordDirectory, `${volume.handle}.span.json`);
     const ofBefore = readFileSync(record);

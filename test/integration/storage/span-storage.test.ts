@@ -5,8 +5,9 @@ import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
-import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
+import { btrfsSuperblockRanges } from "../../../src/agent/storage/filesystem/superblocks.ts";
+import type { SpanStorage } from "../../../src/agent/storage/span/span-storage.ts";
+import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   bytesOf,
@@ -23,7 +24,7 @@ import { GIB, MIB, makeShrinkControl } from "./storage-fixture.ts";
 
 describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
   let fixture: SpanFixture;
-  let storage: Storage<SpanVolume>;
+  let storage: SpanStorage;
   let m0: SpanMember;
   let volume: SpanVolume;
   let mountPath: string;
@@ -302,7 +303,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(readFileSync(join(mountPath, "kept")).equals(bytes)).toBe(true);
     expect(await storage.members(shrunk)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
     expect(fixture.deviceOf(m1)).toBeUndefined();
-    for (const { offsetBytes, lengthBytes } of superblockRanges(GIB))
+    for (const { offsetBytes, lengthBytes } of btrfsSuperblockRanges(GIB))
       expect(bytesOf(fixture.fileOf(m1), offsetBytes, lengthBytes).every((byte) => byte === 0)).toBe(true);
     fixture.driver.deleteVolume(m1.volume?.volumeHandle ?? "");
   });
@@ -373,7 +374,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     await storage.unstage(mounted, mountPath);
     await expect(stage([m0])).rejects.toMatchObject({
       code: "MembersMissing",
-      message: expect.stringMatching(/has 2 devices, and 1 of them are here: m0;/),
+      message: expect.stringMatching(/has 2 devices, and 1 of them are here: m0$/),
     });
     // Its layout was put back from a backup, and the node's record alone knows the other one's volume.
     await expect(storage.stage({ ...withMembers(volume, [m0]), former: [m1] }, 0, mountPath)).rejects.toMatchObject({
@@ -447,7 +448,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
         removals: [{ ...stranger, sizeBytes: GIB, state: "leaving" }],
       }),
     );
-    await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
+    await expect(storage.releaseMembers(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
     expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).some((byte) => byte !== 0)).toBe(true);
     expect(fixture.deviceOf(m1)).toBeDefined();
   });
@@ -463,7 +464,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     execFileSync("mount", ["--bind", another, published]);
     try {
       const shrunk = withMembers(mounted, [m0, leaving(m1)]);
-      await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
+      await expect(storage.releaseMembers(shrunk)).rejects.toMatchObject({ code: "MembersMissing" });
       expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
       expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(2);
     } finally {
@@ -483,7 +484,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     restore(fixture.fileOf(m1), superblock, 65_536); // The power cut came before the kernel could clear it.
     const again = await stage([m0, leaving(m1)]);
     expect(await capacity(again)).toBe(GIB);
-    await storage.settle(again);
+    await storage.releaseMembers(again);
     expect(await storage.members(again)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
     expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
   });
@@ -507,7 +508,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
     const mounted = await replacedUnwiped(m1, m2);
     writeFileSync(join(mountPath, "kept"), "water");
-    await storage.settle(mounted);
+    await storage.releaseMembers(mounted);
     expect(await storage.members(mounted)).toMatchObject([
       { name: "m0", state: "Present" },
       { name: "m2", state: "Present" },
@@ -527,9 +528,9 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     restore(fixture.fileOf(m1), copied, 65_536);
     writeFileSync(join(mountPath, "later"), "water");
     execFileSync("btrfs", ["filesystem", "sync", mountPath]);
-    await expect(storage.settle(mounted)).rejects.toMatchObject({
+    await expect(storage.releaseMembers(mounted)).rejects.toMatchObject({
       code: "WrongFilesystem",
-      message: expect.stringContaining("not proven"),
+      message: expect.stringContaining("nothing proves that it was taken out"),
     });
     expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(copied)).toBe(true);
     expect(fixture.deviceOf(m1)).toBeDefined();
@@ -569,7 +570,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       writeFileSync(join(mountPath, name), name);
       execFileSync("btrfs", ["filesystem", "sync", mountPath]);
     }
-    await storage.settle(withMembers(again, [m0, leaving(m1)]));
+    await storage.releaseMembers(withMembers(again, [m0, leaving(m1)]));
     expect(await storage.members(withMembers(again, [m0, leaving(m1)]))).toMatchObject([
       { name: "m0", state: "Present" },
       { name: "m1", state: "Removed" },
@@ -592,7 +593,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     execFileSync("btrfs", ["device", "remove", "2", mountPath]);
     expect(await storage.members(mounted)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Leaving" }]);
     await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject({ code: "WaitingForMember" });
-    await storage.settle(mounted);
+    await storage.releaseMembers(mounted);
     expect(await storage.members(mounted)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
     expect(fixture.deviceOf(m1)).toBeUndefined();
   });

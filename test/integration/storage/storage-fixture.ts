@@ -6,14 +6,17 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { loopDevicesUnder, mountsUnder } from "../../../demo/show/run/mount-table.ts";
-import { createLoopStorage } from "../../../src/agent/storage/loop/loop-storage.ts";
-import type { LoopVolume, MountedLoop, ShrinkControl, Storage } from "../../../src/agent/storage/storage.ts";
-import type { FsType } from "../../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
-import { directEffects, type Effects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
+import type { MountReader } from "../../../src/agent/storage/filesystem/mount-reader.ts";
+import { createLoopStorage, type LoopStorage } from "../../../src/agent/storage/loop/loop-storage.ts";
+import type { LoopVolume, MountedLoop, ShrinkControl } from "../../../src/agent/storage/storage.ts";
+import { fsidOf, volumeHandleOf } from "../../../src/contracts/identity.ts";
+import type { FsType } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { systemClock } from "../../../src/platform/process/clock.ts";
+import { createCommandPort } from "../../../src/platform/process/effects/command-port.ts";
+import { directEffects, type Effects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
+
+import { mountReaderUnderTest } from "../../harness/mount-reader-under-test.ts";
 
 export const MIB = 2 ** 20;
 export const GIB = 2 ** 30;
@@ -21,7 +24,7 @@ export const GIB = 2 ** 30;
 export interface StorageFixture {
   readonly directory: string;
   readonly memberDirectory: string;
-  readonly storage: Storage<LoopVolume>;
+  readonly storage: LoopStorage;
   readonly mountPathOf: (volume: LoopVolume) => string;
   readonly memberPathOf: (volume: LoopVolume) => string;
   readonly recordPathOf: (volume: LoopVolume) => string;
@@ -33,6 +36,7 @@ export function createStorageFixture(
   effects: Effects = directEffects,
   directory = makeDirectory(),
   reserveBytes?: (diskBytes: number) => number,
+  mounts: MountReader = mountReaderUnderTest(),
 ): StorageFixture {
   const memberDirectory = join(directory, "members");
   const recordDirectory = join(directory, "records");
@@ -44,6 +48,7 @@ export function createStorageFixture(
       memberDirectory,
       recordDirectory,
       ...(reserveBytes && { reserveBytes }),
+      mounts,
       commands: createCommandPort(effects),
       files: createFilePort(effects),
       clock: systemClock,

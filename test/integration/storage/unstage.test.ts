@@ -1,8 +1,8 @@
 // Letting go of a volume on real loop devices, whatever became of its member meanwhile.
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
-import { isLoopAttached } from "../../../src/agent/storage/loop/loop-device.ts";
+import { mountAt } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
+import { isLoopAttached } from "../../../src/agent/storage/loop/loop-storage.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, GIB, makeVolume, type StorageFixture } from "./storage-fixture.ts";

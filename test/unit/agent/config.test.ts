@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
-import { readConfig } from "../../../src/agent/config.ts";
+import { evictionReserveBytes, readConfig, readEvictionReserve } from "../../../src/agent/config.ts";
+import { GIB } from "../../../src/contracts/quantities/quantity.ts";
 
 describe("the agent's configuration", () => {
   it("has the defaults of a node", () => {
@@ -35,21 +36,37 @@ describe("the agent's configuration", () => {
   });
 
   it.each([
-    [["--storage", "cloud"], /none of real, simulated/],
-    [["--http-port", "65536"], /no port/],
-    [["--log-level", "loud"], /none of/],
-    [["--state-directory", "state"], /no absolute path/],
-    [["--registration-directory", "plugins_registry"], /no absolute path/],
-    [["--engine", "engine.example:9465"], /not on this machine and there is no certificate/],
-    [["--engine", "127.0.0.1"], /no host:port/],
+    [["--storage", "cloud"], /not one of real, simulated/],
+    [["--http-port", "65536"], /not a port/],
+    [["--log-level", "loud"], /not one of/],
+    [["--state-directory", "state"], /not an absolute path/],
+    [["--registration-directory", "plugins_registry"], /not an absolute path/],
+    [["--engine", "engine.example:9465"], /not on this machine: give --engine-tls-directory/],
+    [["--engine", "127.0.0.1"], /not HOST:PORT/],
     [["--engine-tls-directory", "/tls"], /given together/],
     [["--engine-service", "policy-engine"], /give --engine-tls-directory/],
-    [["--span-csi-socket", "csi.sock"], /no absolute path/],
-    [["--lvmd-socket", "lvmd.sock"], /no absolute path/],
+    [["--span-csi-socket", "csi.sock"], /not an absolute path/],
+    [["--lvmd-socket", "lvmd.sock"], /not an absolute path/],
     [["--storage", "simulated", "--lvmd-socket", "/lvmd.sock"], /--lvmd-socket needs --storage real/],
     [["--storage", "simulated", "--span-csi-socket", "/csi.sock"], /needs --storage real/],
     [["--unknown"], /unknown/i],
   ])("refuses %j with a sentence", (args, message) => {
     expect(() => readConfig(args, {})).toThrow(message);
+  });
+});
+
+describe("what member files leave to kubelet", () => {
+  it.each([
+    ["10%", 10 * GIB],
+    ["2.5%", 2.5 * GIB],
+    ["0%", 0],
+    ["5Gi", 5 * GIB],
+    ["0", 0],
+  ])("is %s of a disk of 100 GiB", (text, bytes) => {
+    expect(evictionReserveBytes(readEvictionReserve(text), 100 * GIB)).toBe(bytes);
+  });
+
+  it.each(["", "100%", "-5%", "%", "ten", "5 Gi", "1e3%"])("is never %j, and the refusal names the flag", (text) => {
+    expect(() => readEvictionReserve(text)).toThrow(/^--eviction-reserve .* is neither a percentage/);
   });
 });

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { checkPlaces, recordPlaces } from "../../../src/agent/own-places.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createFilePort } from "../../../src/process/file-port.ts";
-import { eventually } from "../../fakes/eventually.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../src/platform/process/effects/file-port.ts";
+import { eventually } from "../../harness/wait-for.ts";
 
 const NAMES = ["state", "members"];
 

@@ -5,7 +5,7 @@ describe("the extender's flags", () => {
   it("let it be asked without certificates from this machine alone", () => {
     expect(readConfig([], {}).tls).toBe("SelfMade");
     expect(readConfig(["--extender-tls", "Off", "--http-host", "127.0.0.1"], {}).tls).toBe("Off");
-    expect(() => readConfig(["--extender-tls", "Off"], {})).toThrow("anybody could ask for all room");
+    expect(() => readConfig(["--extender-tls", "Off"], {})).toThrow("any client could ask for all room");
   });
 
   it("have defaults for everything", () => {
@@ -28,12 +28,12 @@ describe("the extender's flags", () => {
   });
 
   const refused: readonly (readonly [string[], string])[] = [
-    [["--divisor", "ssd"], "--divisor ssd is no CLASS=NUMBER"],
+    [["--divisor", "ssd"], "--divisor ssd is not CLASS=NUMBER"],
     [["--divisor", "ssd=0"], "--divisor 0: nothing is divided by 0"],
     [["--weight-io", "-1"], "--weight-io"],
-    [["--weight-io=NaN"], "--weight-io NaN is no number from 0 to 1000000"],
-    [["--weight-free", "1e308"], "--weight-free 1e308 is no number from 0 to 1000000"],
-    [["--offered-nodes", "0"], "--offered-nodes 0 is no number from 1 to 5000"],
+    [["--weight-io=NaN"], "--weight-io NaN is not a number from 0 to 1000000"],
+    [["--weight-free", "1e308"], "--weight-free 1e308 is not a number from 0 to 1000000"],
+    [["--offered-nodes", "0"], "--offered-nodes 0 is not a number from 1 to 5000"],
     [["--hold-limit", "1ms"], "--hold-limit 1ms is shorter than 100ms"],
   ];
   it.each(refused)("are refused with a sentence: %p", (args, sentence) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { createLedger } from "../../../src/extender/apply/ledger.ts";
-import { nothingTaken } from "../../../src/extender/decide/node-facts.ts";
+import { nothingTaken } from "../../../src/extender/decide/decide-node.ts";
 import { runBurst } from "../../builders/burst.ts";
 import { HOLD_LIMIT_MS } from "../../builders/placement.ts";
 

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { LOCAL_DRIVER, SPAN_DRIVER } from "../../../src/api/names.ts";
+import type { Pod } from "../../../src/contracts/kubernetes/resources.ts";
+import { LOCAL_DRIVER, SPAN_DRIVER } from "../../../src/contracts/names.ts";
 import { HOLDS_LIMIT } from "../../../src/extender/apply/ledger.ts";
-import { misfitSentence } from "../../../src/extender/decide/misfit.ts";
+import { fitFailureSentence } from "../../../src/extender/decide/decide-fit.ts";
 import { filterResult } from "../../../src/extender/report/scheduler-wire.ts";
-import type { Pod } from "../../../src/kube/resources.ts";
 import {
   addClasses,
   addNode,
@@ -41,7 +41,7 @@ function filter(pod: Pod, names: readonly string[] = [NODE]) {
 /** "fits", or the sentence that the user reads. */
 function verdict(pod: Pod, name = NODE): string {
   const answer = filter(pod, [name]);
-  const result = filterResult({ pod, nodeNames: [name], nodes: undefined }, answer);
+  const result = filterResult({ pod, nodeNames: [name] }, answer);
   if (result.Error !== "") return result.Error;
   return answer.fits.includes(name)
     ? "fits"
@@ -54,26 +54,22 @@ describe("a node is refused with a sentence", () => {
     ["has exactly the room", { free: "10Gi" }, "fits"],
     ["has too little", { free: "9Gi" }, "device class ssd: 10Gi needed, at most 9Gi free here"],
     ["has nothing", { free: "0" }, "device class ssd: 10Gi needed, nothing free here"],
-    ["reports no number", { free: "NaN" }, "what the node reports as free in device class ssd is no size"],
-    ["reports a negative size", { free: "-5Gi" }, "what the node reports as free in device class ssd is no size"],
+    ["reports no number", { free: "NaN" }, "NodeStorage reports an invalid free size for device class ssd"],
+    ["reports a negative size", { free: "-5Gi" }, "NodeStorage reports an invalid free size for device class ssd"],
     ["is cordoned", { cordoned: true }, "the node is cordoned"],
     [
       "has no driver",
       { drivers: [] },
-      "the node has not registered the CSI driver local.tidemark.dev: is the Tidemark agent running there?",
+      "CSI driver local.tidemark.dev is not registered on the node; check that the Tidemark agent runs there",
     ],
-    [
-      "has been added a moment ago",
-      { storage: null },
-      "the node has not reported yet what it has for volumes (NodeStorage)",
-    ],
+    ["has been added a moment ago", { storage: null }, "the node has not reported its capacity yet (NodeStorage)"],
     ["has no device class", { storage: { deviceClasses: [] } }, "the node has no default device class"],
     [
       "has a class with a problem",
       {
         storage: { deviceClasses: [{ name: "ssd", backend: "lvm", free: "1Ti", default: true, problem: "no group" }] },
       },
-      "nothing can be made in device class ssd: no group",
+      "cannot create volumes in device class ssd: no group",
     ],
   ];
   it.each(cases)("where it %s", (_name, fields, expected) => {
@@ -85,9 +81,9 @@ describe("a node is refused with a sentence", () => {
   it("where it is not known: just added, or gone", () => {
     fleet.put("claims", buildClaim(1));
     addNode(fleet, NODE);
-    expect(verdict(buildPod(1), "gone")).toContain("Tidemark does not know the node");
+    expect(verdict(buildPod(1), "gone")).toContain("the node is unknown to Tidemark");
     fleet.remove("nodes", NODE);
-    expect(verdict(buildPod(1))).toContain("Tidemark does not know the node");
+    expect(verdict(buildPod(1))).toContain("the node is unknown to Tidemark");
   });
 
   it("where its agent has not been heard for more than 60 s, and not before", () => {
@@ -97,14 +93,14 @@ describe("a node is refused with a sentence", () => {
     expect(verdict(buildPod(1))).toBe("fits");
     fleet.nowMs += 2000;
     expect(verdict(buildPod(1))).toBe(
-      "the Tidemark agent of the node has not been heard for more than 1m: what it said of its free space is stale",
+      "the Tidemark agent of the node has not been ready for more than 1m; its capacity report is stale",
     );
     fleet.put("pods", agentPod(NODE, "True", fleet.nowMs));
     expect(verdict(buildPod(1))).toBe("fits");
     fleet.remove("pods", "tidemark-system/agent-node-1");
     expect(verdict(buildPod(1))).toBe("fits");
     fleet.nowMs += 61_000;
-    expect(verdict(buildPod(1))).toContain("not been heard for more than 1m");
+    expect(verdict(buildPod(1))).toContain("not been ready for more than 1m");
   });
 
   it("that nodes which lack the same have in common, with the most that any has", () => {
@@ -113,10 +109,7 @@ describe("a node is refused with a sentence", () => {
     addNode(fleet, "b", { free: "8Gi" });
     const pod = buildPod(1);
     const answer = filter(pod, ["a", "b"]);
-    const { NodeNames, FailedAndUnresolvableNodes } = filterResult(
-      { pod, nodeNames: ["a", "b"], nodes: undefined },
-      answer,
-    );
+    const { NodeNames, FailedAndUnresolvableNodes } = filterResult({ pod, nodeNames: ["a", "b"] }, answer);
     const sentence = "device class ssd: 10Gi needed, at most 8Gi free on each of these nodes";
     expect(NodeNames).toEqual([]);
     expect(FailedAndUnresolvableNodes).toEqual({ a: sentence, b: sentence });
@@ -124,7 +117,9 @@ describe("a node is refused with a sentence", () => {
 
   it("never without one, whatever the reason", () => {
     for (const reason of ["BeingPlaced", "NoSlots", "NoSpace"] as const)
-      expect(misfitSentence({ reason, subject: "x", needed: 2, has: Number.NEGATIVE_INFINITY }, -1, 1)).toMatch(/^x: /);
+      expect(fitFailureSentence({ reason, subject: "x", needed: 2, has: Number.NEGATIVE_INFINITY }, -1, 1)).toMatch(
+        /^x: /,
+      );
   });
 });
 
@@ -161,7 +156,7 @@ describe("what a pod needs", () => {
     it.each(unseen)("%s", (_name, prepare, sentence) => {
       prepare();
       const answer = filter(buildPod(1));
-      expect(filterResult({ pod: buildPod(1), nodeNames: [NODE], nodes: undefined }, answer)).toEqual({
+      expect(filterResult({ pod: buildPod(1), nodeNames: [NODE] }, answer)).toEqual({
         NodeNames: [],
         FailedNodes: {},
         FailedAndUnresolvableNodes: {},
@@ -204,7 +199,7 @@ describe("what a pod needs", () => {
 
   it("is refused with the claim's name where its size or class cannot be read", () => {
     fleet.put("claims", buildClaim(1, { request: "NaN" }));
-    expect(verdict(buildPod(1))).toBe('claim claim-1: its size "NaN" is no quantity such as 10Gi');
+    expect(verdict(buildPod(1))).toBe('claim claim-1: its size "NaN" is not a quantity such as 10Gi');
   });
 });
 
@@ -297,8 +292,7 @@ describe("the ledger", () => {
       fleet.put("pods", buildPod(index));
     }
   });
-  const HELD =
-    "device class ssd: 10Gi needed, at most 5Gi free here while other pods are being placed; it is tried again";
+  const HELD = "device class ssd: 10Gi needed, at most 5Gi free here while other pods are being placed; retrying";
   const TAKEN = "device class ssd: 10Gi needed, at most 5Gi free here";
 
   it("holds what was offered until the objects show where the pod went, and reserves from then on", () => {
@@ -570,7 +564,7 @@ describe("a full ledger", () => {
     fleet.put("claims", buildClaim(0, { request: "1Mi" }));
     const podOf = (index: number) => buildPod(index, ["claim-0"]);
     for (let index = 0; index < HOLDS_LIMIT; index += 1) expect(filter(podOf(index)).fits).toEqual([NODE]);
-    expect(verdict(podOf(HOLDS_LIMIT))).toContain("10000 pods are being placed at this moment");
+    expect(verdict(podOf(HOLDS_LIMIT))).toContain("more than 10000 pods are being placed at once");
     expect(verdict(podOf(1))).toBe("fits");
     expect(fleet.ledger.count().holds).toBe(HOLDS_LIMIT);
     fleet.put("pods", buildPod(0, ["claim-0"], NODE));
@@ -611,6 +605,6 @@ describe("the score", () => {
     const first = filter(buildPod(1), names).fits;
     const second = filter(buildPod(2), names).fits;
     expect([...first, ...second].sort()).toEqual(names);
-    expect(filter(buildPod(3), names)).toMatchObject({ fits: [], misfits: { length: 4 } });
+    expect(filter(buildPod(3), names)).toMatchObject({ fits: [], fitFailures: { length: 4 } });
   });
 });

@@ -16,7 +16,7 @@ const THINGS = ["a", "b", "c", "d"];
 const PROGRAM = `
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createFaultEffects, parsePlantedFaults } from "./src/process/fault-effects.ts";
+import { createFaultEffects, parsePlantedFaults } from "./src/platform/process/effects/effects.ts";
 const [world, forgotten, isFirst] = process.argv.slice(2);
 const effects = createFaultEffects(parsePlantedFaults(process.env.TIDEMARK_FAULT), process.env.TIDEMARK_EFFECT_LOG);
 const isThere = (name) => existsSync(join(world, name));

@@ -91,7 +91,7 @@ describe("an OCI archive", () => {
     expect(readFileSync(join(directory, "second.tar")).equals(readFileSync(join(directory, "first.tar")))).toBe(true);
   });
 
-  it("carries long names, links, modes and contents, all of them root's", async () => {
+  it("carries long names, links, modes and contents, all of them root's and of the epoch", async () => {
     const long = `/${"deep/".repeat(30)}${"name".repeat(30)}`;
     await pack("image.tar", [
       { kind: "tree", path: "/app", from: join(directory, "tree") },
@@ -103,7 +103,7 @@ describe("an OCI archive", () => {
     const layer = readdirSync(join(root, "blobs/sha256"))
       .map((name) => join(root, "blobs/sha256", name))
       .find((path) => !readFileSync(path, "utf8").startsWith("{"));
-    const listing = execFileSync("tar", ["-tvf", layer ?? "", "--numeric-owner"], { encoding: "utf8" });
+    const listing = execFileSync("tar", ["-tvf", layer ?? "", "--numeric-owner", "--utc"], { encoding: "utf8" });
     const lines = listing
       .trim()
       .split("\n")
@@ -111,6 +111,7 @@ describe("an OCI archive", () => {
     const shown: Record<string, string> = Object.fromEntries(
       lines.map(([mode = "", owner = "", , , , path = ""]) => [path, `${mode} ${owner}`]),
     );
+    expect(new Set(lines.map(([, , , date, time]) => `${date} ${time}`))).toEqual(new Set(["1970-01-01 00:00"]));
     expect(shown).toMatchObject({
       "app/program": "-rwxr-xr-x 0/0",
       "app/sub/text": "-rw-r--r-- 0/0",
@@ -126,6 +127,13 @@ describe("an OCI archive", () => {
   it("is not there at all when something cannot be packed", async () => {
     await expect(pack("image.tar", [{ kind: "file", path: "/a", from: join(directory, "missing") }])).rejects.toThrow(
       "missing",
+    );
+    expect(readdirSync(directory).filter((name) => name.includes("image.tar"))).toEqual([]);
+  });
+
+  it("is not there at all when a file has more bytes than its size says, as one that grows meanwhile", async () => {
+    await expect(pack("image.tar", [{ kind: "file", path: "/a", from: "/proc/version" }])).rejects.toThrow(
+      "a cannot be packed with 0 bytes",
     );
     expect(readdirSync(directory).filter((name) => name.includes("image.tar"))).toEqual([]);
   });

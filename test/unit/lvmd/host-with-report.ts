@@ -1,8 +1,8 @@
 // What operations on volumes work with, of which only the report is there: for tests of what is refused before anything is done.
-import { createGroupLanes } from "../../../src/lvmd/lvm/group-lanes.ts";
+import { createGroupQueues } from "../../../src/lvmd/lvm/lvm.ts";
 import type { Report, ReportedGroup } from "../../../src/lvmd/lvm/report.ts";
 import type { DeviceClass, Settings } from "../../../src/lvmd/settings/settings.ts";
-import { createReductionsUnderWay } from "../../../src/lvmd/volumes/reductions-under-way.ts";
+import { createReductionsUnderWay } from "../../../src/lvmd/volumes/reduce/reductions.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
 
 /** Nothing may be asked of LVM but reports. */
@@ -15,7 +15,7 @@ export function hostWithReport(pointed: DeviceClass, groups: readonly ReportedGr
   return {
     settings: () => settings,
     lvm: { run: never, query: never },
-    lanes: createGroupLanes(),
+    queues: createGroupQueues(),
     reports: { latest: () => report, fresh: async () => report } as VolumeHost["reports"],
     reductions: createReductionsUnderWay(),
     poolProblems: new Map(),

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
-import { RELEASE } from "../../../src/api/names.ts";
+import { RELEASE } from "../../../src/contracts/names.ts";
 import { readConfig } from "../../../src/operator/config.ts";
 
 describe("the operator's configuration", () => {
@@ -53,10 +53,10 @@ describe("the operator's configuration", () => {
   });
 
   it.each([
-    [["--http-port", "x"], "--http-port x is no port"],
-    [["--log-level", "loud"], "--log-level loud is none of"],
+    [["--http-port", "x"], "--http-port x is not a port"],
+    [["--log-level", "loud"], "--log-level loud is not one of"],
     [["--unknown"], "--unknown"],
-    [["--pod-webhook", "--pod-webhook-port=70000"], "--pod-webhook-port 70000 is no port"],
+    [["--pod-webhook", "--pod-webhook-port=70000"], "--pod-webhook-port 70000 is not a port"],
     [["--default-namespace-budget", "a lot"], '--default-namespace-budget: "a lot" is not a quantity'],
   ])("refuses %j", (args, text) => {
     expect(() => readConfig(args, {})).toThrow(text);

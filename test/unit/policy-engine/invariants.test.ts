@@ -1,11 +1,12 @@
 // The invariants that a decision keeps for any facts whatever, good ones and nonsense.
+
 import { describe, expect } from "@jest/globals";
 import fc from "fast-check";
-import { CHANGE_REASONS, HOLD_REASONS } from "../../../src/api/reasons.ts";
+import { GIB, MIB, parseQuantity } from "../../../src/contracts/quantities/quantity.ts";
+import { CHANGE_REASONS, HOLD_REASONS } from "../../../src/contracts/reasons.ts";
 import { decide } from "../../../src/policy-engine/decide/decide.ts";
-import { emergencyGrant } from "../../../src/policy-engine/decide/emergency-grant.ts";
+import { emergencyGrant, nextExtendUsedBytes } from "../../../src/policy-engine/decide/decide-precautions.ts";
 import { explain } from "../../../src/policy-engine/decide/explain-decision.ts";
-import { nextExtendUsedBytes } from "../../../src/policy-engine/decide/next-extend.ts";
 import { mostBytes, type Plan } from "../../../src/policy-engine/decide/plan.ts";
 import { type Facts, NO_CHANGES } from "../../../src/policy-engine/facts/facts.ts";
 import { type Ceilings, NO_CEILINGS } from "../../../src/policy-engine/policies/ceilings.ts";
@@ -13,13 +14,12 @@ import { compilePolicy } from "../../../src/policy-engine/policies/compile-polic
 import type { CompiledPolicy } from "../../../src/policy-engine/policies/compiled-policy.ts";
 import { PolicySet } from "../../../src/policy-engine/policies/select-policy.ts";
 import {
+  candidateFor,
   grantWithin,
   promisedBytes,
   type Stake,
   shareOf,
-  wishFor,
 } from "../../../src/policy-engine/sizing/namespace-budget.ts";
-import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import {
   actingPolicy,
   anyCeilings,
@@ -110,7 +110,8 @@ describe("decide, for any facts", () => {
       const plan = decide(facts, compiled, bounds);
       if (plan.kind !== "shrink") return;
       reach("a shrink");
-      const { reading, peakWriteBytesPerSecond: peakWrite = 0 } = facts.filesystem;
+      const { reading } = facts.filesystem;
+      const peakWrite = reading?.peakWriteBytesPerSecond ?? 0;
       const usedBytes = reading?.usedBytes ?? Number.NaN;
       const wantedBytes = compiled.limits.minAvailableBytes ?? 0.05 * (reading?.capacityBytes ?? Number.NaN);
       expect(plan.sizeBytes).toBeGreaterThanOrEqual(usedBytes + Math.max(wantedBytes, 256 * MIB, 2 * peakWrite));
@@ -194,7 +195,7 @@ describe("decide, for any facts", () => {
   );
 
   property(
-    "makes at most 60 changes an hour that are no emergency (I6)",
+    "makes at most 60 changes an hour, emergencies aside (I6)",
     { runs: RUNS, reaches: { "a change but for the limit": 0.3 } },
     [dueFacts, mixedPolicy, anyCeilings, fc.integer({ min: 60, max: 200 })],
     (reach, facts, compiled, bounds, count) => {
@@ -289,14 +290,14 @@ function decideOf(stakes: Stake[], index: number, facts: Facts, compiled: Compil
   const othersBytes = allPromised(stakes) - promisedBytes(stake);
   const shared = { ...facts, namespaceBytes: facts.filesystem.sizeBytes + othersBytes };
   const plan = decide(shared, compiled, bounds);
-  const wish = wishFor(shared, compiled, bounds, plan);
-  stakes[index] = { ...stake, ...wish, takenBytes: Math.max(mostBytes(plan), stake.takenBytes) };
-  return { shared, plan, grant: wish?.grant };
+  const candidate = candidateFor(shared, compiled, bounds, plan);
+  stakes[index] = { ...stake, ...candidate, takenBytes: Math.max(mostBytes(plan), stake.takenBytes) };
+  return { shared, plan, grant: candidate?.grant };
 }
 
 function stakeOf(index: number, { sizeBytes }: Facts["filesystem"], grantedBytes: number): Stake {
   const granted = grantedBytes === 0 ? 0 : sizeBytes + grantedBytes;
-  return { handle: `v${index}`, takenBytes: sizeBytes, grantedBytes: granted, wishedBytes: 0, urgency: 0 };
+  return { handle: `v${index}`, takenBytes: sizeBytes, grantedBytes: granted, candidateBytes: 0, urgency: 0 };
 }
 
 function allPromised(stakes: readonly Stake[]): number {

@@ -5,10 +5,10 @@ import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, writeS
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "@jest/globals";
-import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES, type LogicalVolumeSpec } from "../../../src/api/logical-volume.ts";
-import { API_VERSION } from "../../../src/api/names.ts";
-import { formatQuantity } from "../../../src/units/quantity.ts";
+import type { FilesystemLayoutSpec } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolumeSpec } from "../../../src/contracts/kinds/logical-volume.ts";
+import { API_VERSION } from "../../../src/contracts/names.ts";
+import { formatQuantity } from "../../../src/contracts/quantities/quantity.ts";
 import { blockCapability } from "../../builders/create-volume-request.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 import {

@@ -7,7 +7,7 @@ import {
   type CreateSnapshotResponse,
   type DeleteSnapshotResponse,
   type Snapshot,
-} from "../../../src/gen/csi/v1/csi.ts";
+} from "../../../src/contracts/gen/csi/v1/csi.ts";
 import type { Stack } from "../../harness/stack.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 

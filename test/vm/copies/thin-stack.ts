@@ -13,10 +13,10 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS, type FsType } from "../../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
-import { STORAGE_CLASSES } from "../../../src/kube/resources.ts";
-import { MIB } from "../../../src/units/quantity.ts";
+import { FILESYSTEM_LAYOUTS, type FsType } from "../../../src/contracts/kinds/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../../src/contracts/kinds/logical-volume.ts";
+import { STORAGE_CLASSES } from "../../../src/contracts/kubernetes/resources.ts";
+import { MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { type Stack, startStack } from "../../harness/stack.ts";
 import { type ClaimSettings, capacityBytesOf, createVolume, type TestVolume } from "../../harness/volume.ts";
 import { waitFor } from "../../harness/wait-for.ts";

@@ -1,7 +1,7 @@
 // Hostile shrinks, one after the other, each by a seed of its own: 12 of a commit, which are other ones with each commit, and 200 in the long run.
 import { expect, it } from "@jest/globals";
-import { MOVED_SUBVOLUMES_MAX } from "../../../src/agent/storage/shrink-decision.ts";
-import { formatBytes } from "../../../src/units/quantity.ts";
+import { MOVED_SUBVOLUMES_MAX } from "../../../src/agent/storage/decide-shrink.ts";
+import { formatBytes } from "../../../src/contracts/quantities/quantity.ts";
 import { commitCount, takesAll } from "../../harness/sample.ts";
 import type { HostileGround } from "./hostile-ground.ts";
 import { type HostileEnd, liveHostileShrink } from "./hostile-shrink.ts";

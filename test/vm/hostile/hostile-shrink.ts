@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
+import { mountAt } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
 import type { ShrinkResult } from "../../../src/agent/storage/storage.ts";
 import { startWriter, verifyFiles } from "../../integration/storage/written-files.ts";
 import { contentOf, fill, type HostileContent, type Random } from "./hostile-content.ts";

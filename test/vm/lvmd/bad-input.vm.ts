@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import {
   type HealthCheckResponse,
   HealthCheckResponse_ServingStatus as Serving,
-} from "../../../src/gen/grpc/health/v1/health.ts";
+} from "../../../src/contracts/gen/grpc/health/v1/health.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
   callsOf,

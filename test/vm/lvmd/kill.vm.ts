@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { CancelReduceResponse_Outcome as Outcome } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { CancelReduceResponse_Outcome as Outcome } from "../../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
 import { noteDeaths } from "../../harness/death-notes.ts";
 import { isSampled } from "../../harness/sample.ts";
@@ -372,7 +372,7 @@ describe("an lvmd that is killed", () => {
       await start({});
       expect(await refusalOf(calls.cancel("slow"))).toMatchObject({
         code: "UNAVAILABLE",
-        message: expect.stringContaining("has been begun before and has not ended"),
+        message: expect.stringContaining("is still running"),
       });
       expect((await refusalOf(calls.resize("slow", LARGE + 40 * MIB))).code).toBe("UNAVAILABLE");
       rmSync(hold);
@@ -411,7 +411,7 @@ describe("an lvmd that is killed", () => {
 
     const notEnded = expect.objectContaining({
       code: "UNAVAILABLE",
-      message: expect.stringContaining("has been begun before and has not ended: /bin/bash /usr/sbin/blkdiscard"),
+      message: expect.stringContaining("is still running (/bin/bash /usr/sbin/blkdiscard"),
     });
 
     /** Once the piece has ended; and the filesystem may grow over all that was zeroed. */

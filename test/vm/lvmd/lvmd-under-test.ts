@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
-import { HealthClient } from "../../../src/gen/grpc/health/v1/health.ts";
+import { HealthClient } from "../../../src/contracts/gen/grpc/health/v1/health.ts";
 import {
   type CancelReduceResponse,
   type ExtendThinPoolResponse,
@@ -12,7 +12,7 @@ import {
   type ReduceLVResponse,
   type Volume,
   type WipeAndRemoveLVResponse,
-} from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+} from "../../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import {
   type CreateLVResponse,
   type CreateLVSnapshotResponse,
@@ -22,11 +22,11 @@ import {
   LVServiceClient,
   type ResizeLVResponse,
   VGServiceClient,
-} from "../../../src/gen/topolvm/lvmd.ts";
+} from "../../../src/contracts/gen/topolvm/lvmd.ts";
 import { readConfig } from "../../../src/lvmd/config.ts";
 import { startLvmd } from "../../../src/lvmd/start-lvmd.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import type { Stoppable } from "../../../src/process/shutdown.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
+import type { Stoppable } from "../../../src/platform/process/shutdown.ts";
 
 export const MIB = 2 ** 20;
 export const GIB = 2 ** 30;

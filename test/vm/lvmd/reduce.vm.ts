@@ -1,7 +1,7 @@
 // ReduceLV on real volumes: what proves that nothing is cut off, and what a token is worth when it comes late, twice or for something
 // else. Runs inside the virtual machine that its test in test/real starts.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { CancelReduceResponse_Outcome as Outcome } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { CancelReduceResponse_Outcome as Outcome } from "../../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
   callsOf,

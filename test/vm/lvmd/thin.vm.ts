@@ -3,7 +3,7 @@
 import { open } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { DeviceClass, WatchClassesResponse } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { DeviceClass, WatchClassesResponse } from "../../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
 import { callsOn, makeCall, readComparedRows } from "../../harness/compared-calls.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { callsOf, GIB, type LvmdUnderTest, MIB, refusalOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";

@@ -1,7 +1,7 @@
 // LVM in trouble: full, without a device, read-only, locked, hanging. Every call gets an answer in time, with LVM's own words, and
 // nothing piles up. Runs inside the virtual machine that its test in test/real starts.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { HealthCheckResponse } from "../../../src/gen/grpc/health/v1/health.ts";
+import type { HealthCheckResponse } from "../../../src/contracts/gen/grpc/health/v1/health.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { callsOf, type LvmdUnderTest, MIB, refusalOf, refusalsOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";
 

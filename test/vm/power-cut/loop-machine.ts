@@ -3,9 +3,9 @@
 // acknowledged is verified, and it works under a writer until the next cut. Its argument: MachineSettings as JSON. Bundled by power-cycles.ts.
 import { existsSync, statSync } from "node:fs";
 import { readMemberRecord } from "../../../src/agent/storage/block/member-record.ts";
-import { deviceSizeBytes } from "../../../src/agent/storage/loop/loop-device.ts";
+import { deviceSizeBytes } from "../../../src/agent/storage/filesystem/devices-and-mounts.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
-import { createFaultEffects } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects } from "../../../src/platform/process/effects/effects.ts";
 import { createStorageFixture, makeShrinkControl, makeVolume } from "../../integration/storage/storage-fixture.ts";
 import { checkBtrfs, endBytesOf } from "./btrfs-in-machine.ts";
 import { knownOutside, noteOutside } from "./known-outside.ts";

@@ -2,11 +2,11 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { LvmVolume } from "../../../src/agent/storage/storage.ts";
-import type { FsType } from "../../../src/api/filesystem-layout.ts";
+import type { FsType } from "../../../src/contracts/kinds/filesystem-layout.ts";
 import { readConfig } from "../../../src/lvmd/config.ts";
 import { startLvmd } from "../../../src/lvmd/start-lvmd.ts";
-import { createFaultEffects } from "../../../src/process/fault-effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { createFaultEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../src/platform/process/log.ts";
 import { type LvmStorageUnderTest, openLvmStorage } from "../../integration/storage/lvm-fixture.ts";
 import { attachDisks, end, openDisk, RECORDS, STATE, say, settings, sh, TOLD } from "./node-in-machine.ts";
 

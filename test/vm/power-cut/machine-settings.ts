@@ -21,7 +21,7 @@ export interface MachineSettings {
   /** Of this host and of the guest: the disks, and what was acknowledged. */
   readonly directory: string;
   /** Of a life on LVM. */
-  readonly deviceClass?: DeviceClassName;
+  readonly deviceClass: DeviceClassName | undefined;
   readonly volumeUID: string;
   /** The first makes everything. */
   readonly boot: number;

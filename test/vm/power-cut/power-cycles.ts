@@ -1,8 +1,8 @@
 // A volume that lives through power cuts, one after the other on the same disks: each boot verifies what the cut before it has left, and is
 // cut itself.
 import { randomUUID } from "node:crypto";
-import { copyFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, cpSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleOperation } from "../../integration/storage/bundled-operation.ts";
 import { createAims } from "./aims.ts";
@@ -67,6 +67,8 @@ async function liveAlone(
   try {
     copyFileSync(program, join(directory, "machine.cjs"));
     copyFileSync(WRITER, join(directory, "writer.mjs"));
+    // Whose threads read mounts: it is looked for in the machine's work directory, which is this one.
+    cpSync(resolve("dist"), join(directory, "dist"), { recursive: true, filter: (path) => !path.endsWith(".map") });
     for (const [name, bytes] of Object.entries(DISKS)) {
       writeFileSync(join(directory, name), "");
       truncateSync(join(directory, name), bytes);

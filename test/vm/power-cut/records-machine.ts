@@ -6,8 +6,8 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createNodeRecords, type NodeRecord } from "../../../src/agent/volumes/node-records.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { createFilePort, syncedPath } from "../../../src/process/file-port.ts";
+import { directEffects } from "../../../src/platform/process/effects/effects.ts";
+import { createFilePort, syncedPath } from "../../../src/platform/process/effects/file-port.ts";
 import { attachDisks, end, fail, openDisk, RECORDS, STATE, say, settings } from "./node-in-machine.ts";
 
 /** Written over and over by all boots; between two of them there is a new one each time. */

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { z } from "zod";
+import * as z from "zod";
 import type { Life } from "./cut-plan.ts";
 import type { FailedSeed } from "./power-cycles.ts";
 

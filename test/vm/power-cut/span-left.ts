@@ -2,9 +2,10 @@
 // has recorded on the other disk.
 import { existsSync } from "node:fs";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
-import { type DeviceIdentity, parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
-import { readSpanRecord, removalOf, type SpanRecord } from "../../../src/agent/storage/span/span-record.ts";
+import { btrfsSuperblockRanges } from "../../../src/agent/storage/filesystem/superblocks.ts";
+import type { DeviceIdentity } from "../../../src/agent/storage/span/decide-mount.ts";
+import { parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
+import { readSpanRecord, removalOf, type SpanStorageRecord } from "../../../src/agent/storage/span/span-host.ts";
 import { bytesOf } from "../../integration/storage/span-fixture.ts";
 import { checkBtrfs } from "./btrfs-in-machine.ts";
 import { RECORDS, say, sh } from "./node-in-machine.ts";
@@ -53,7 +54,7 @@ function assemble(carrying: readonly LeftMember[]): readonly LeftMember[] {
   return inside;
 }
 
-function expectRecordedOut({ member }: LeftMember, record: SpanRecord | undefined): void {
+function expectRecordedOut({ member }: LeftMember, record: SpanStorageRecord | undefined): void {
   const removal = removalOf(record, member);
   if (removal?.state === "released") expectWiped(member);
   else if (removal === undefined && member.wasInside)
@@ -64,7 +65,7 @@ function expectRecordedOut({ member }: LeftMember, record: SpanRecord | undefine
 export function expectWiped(member: SpanMember): void {
   const file = fileOf(member);
   if (!existsSync(file)) return;
-  for (const { offsetBytes, lengthBytes } of superblockRanges(member.capacityBytes ?? 0))
+  for (const { offsetBytes, lengthBytes } of btrfsSuperblockRanges(member.capacityBytes ?? 0))
     if (bytesOf(file, offsetBytes, lengthBytes).some((byte) => byte !== 0))
       throw new Error(`${member.name} is recorded as released, and is not wiped at ${offsetBytes}`);
 }

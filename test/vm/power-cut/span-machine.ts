@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { createFaultEffects } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects } from "../../../src/platform/process/effects/effects.ts";
 import { startLoopMemberDriver } from "../../harness/loop-member-driver.ts";
 import { DRIVER, spanStorageIn } from "../../integration/storage/span-fixture.ts";
 import { MIB } from "../../integration/storage/storage-fixture.ts";

@@ -2,13 +2,9 @@
 import { randomUUID } from "node:crypto";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
-import {
-  type FoundMember,
-  type MountedSpan,
-  type SpanVolume,
-  type Storage,
-  StorageError,
-} from "../../../src/agent/storage/storage.ts";
+import type { SpanStorage } from "../../../src/agent/storage/span/span-storage.ts";
+import type { FoundMember, MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
+import { StorageError } from "../../../src/agent/storage/storage-error.ts";
 import type { LoopMemberDriver } from "../../harness/loop-member-driver.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { leaving, spanMountPath, withMembers } from "../../integration/storage/span-fixture.ts";
@@ -52,7 +48,7 @@ export interface SpanWork {
 }
 
 /** As kubelet asks again. On a slow machine the driver may need longer for its first answer than a node waits for it. */
-async function stageOnceAnswered(storage: Storage<SpanVolume>, volume: SpanVolume): Promise<MountedSpan | undefined> {
+async function stageOnceAnswered(storage: SpanStorage, volume: SpanVolume): Promise<MountedSpan | undefined> {
   try {
     return await storage.stage(volume, 0, spanMountPath(STATE, volume));
   } catch (error) {
@@ -62,7 +58,7 @@ async function stageOnceAnswered(storage: Storage<SpanVolume>, volume: SpanVolum
 }
 
 /** Of the span that has this name outside. */
-export function createSpanWork(name: SpanName, storage: Storage<SpanVolume>, driver: LoopMemberDriver): SpanWork {
+export function createSpanWork(name: SpanName, storage: SpanStorage, driver: LoopMemberDriver): SpanWork {
   const note = ({ mounted }: Pick<WorkedSpan, "mounted">, known: KnownSpan): WorkedSpan => {
     noteSpan(name, known);
     return { known, mounted: withMembers(mounted, known.members) };
@@ -110,7 +106,7 @@ export function createSpanWork(name: SpanName, storage: Storage<SpanVolume>, dri
       const volume = volumeOf(known);
       const mounted = await waitFor("the members' driver to answer", () => stageOnceAnswered(storage, volume));
       await storage.recover(mounted);
-      await storage.settle(mounted);
+      await storage.releaseMembers(mounted);
       expectSameDevices(left, await storage.members(mounted));
       return report({ known, mounted });
     },
@@ -168,11 +164,7 @@ function expectRemoved(away: readonly SpanMember[], found: readonly FoundMember[
 }
 
 /** As large as its members, none of which is a stranger, and nothing is under way. */
-async function expectAgreed(
-  storage: Storage<SpanVolume>,
-  mounted: MountedSpan,
-  found: readonly FoundMember[],
-): Promise<void> {
+async function expectAgreed(storage: SpanStorage, mounted: MountedSpan, found: readonly FoundMember[]): Promise<void> {
   const { capacityBytes } = await storage.freshReading(mounted);
   const present = found.filter(({ state }) => state === "Present");
   const sizeBytes = present.reduce((sum, member) => sum + (member.sizeBytes ?? Number.NaN), 0);

@@ -2,7 +2,7 @@
 // the last power cut has left, e2fsck finds nothing, every record that was acknowledged is verified; then it is written, unmounted, and
 // shrinks until the next cut. Its argument: MachineSettings as JSON. Bundled by power-cycles.ts.
 import { readdirSync } from "node:fs";
-import { readExt4State } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
+import { readExt4State } from "../../../src/agent/storage/filesystem/superblocks.ts";
 import type { LvmStorageUnderTest } from "../../integration/storage/lvm-fixture.ts";
 import { makeShrinkControl } from "../../integration/storage/storage-fixture.ts";
 import {

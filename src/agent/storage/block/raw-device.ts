@@ -1,8 +1,7 @@
 // Where a raw block volume is to be seen on its node: its device is bound to a file in kubelet's staging directory, and from there to
 // the pods'. The kernel's own mounts say that it is staged, so that a reboot ends that as it does for a filesystem. Reading only.
 import { basename, dirname, join } from "node:path";
-import { blockDeviceAt } from "../../member-drivers/block-device.ts";
-import { mountsOfNode } from "../filesystem/mount-table.ts";
+import { blockDeviceAt, mountsOfNode } from "../filesystem/devices-and-mounts.ts";
 import type { MountedVolume } from "../storage.ts";
 
 const DEVICE_FILE = "device";

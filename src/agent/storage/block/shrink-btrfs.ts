@@ -1,21 +1,23 @@
 // The shrink of a mounted btrfs: ask, step down under watch, cut the member, again. It never asks the kernel for less than
 // min-dev-size, which is what keeps the filesystem from being forced read-only.
 
-import { setTimeout as pause } from "node:timers/promises";
-import { formatBytes, MIB } from "../../../units/quantity.ts";
-import { foreignProfile } from "../btrfs/btrfs-profiles.ts";
-import { countSubvolumes, lastChunkEnd } from "../btrfs/btrfs-sharing.ts";
-import { busy, metExclusive, metSwapfile, othersOperation } from "../btrfs/others-at-work.ts";
-import { stopExclusiveOperation } from "../btrfs/stop-exclusive.ts";
-import { describeSwapfiles } from "../btrfs/swapfiles.ts";
+import { formatBytes, MIB } from "../../../contracts/quantities/quantity.ts";
+import { unlessAborted } from "../../../platform/process/async/limited-wait.ts";
+import { pause } from "../../../platform/process/async/pause.ts";
+import {
+  busy,
+  metExclusive,
+  metSwapfile,
+  othersOperation,
+  stopExclusiveOperation,
+} from "../btrfs/exclusive-operation.ts";
+import { countSubvolumes, describeSwapfiles, foreignProfile, lastChunkEnd } from "../btrfs/immovable-data.ts";
 import { runWatched, type WatchedEnd } from "../btrfs/watched-command.ts";
-import { syncFilesystem } from "../filesystem/fresh-reading.ts";
-import { type FilesystemReading, openReader, type Reader } from "../filesystem/read-filesystem.ts";
-import { trim } from "../filesystem/run-fstrim.ts";
 import {
   afterForeignCancel,
+  decideShrinkMove,
   type Immovable,
-  nextShrinkMove,
+  type MemberRoom,
   roomProblem,
   type ShrinkFacts,
   type ShrinkMove,
@@ -23,34 +25,34 @@ import {
   STEP_MIN_BYTES,
   sharingProblem,
   stoppedShrink,
-} from "../shrink-decision.ts";
-import { wholeGrains } from "../size-grain.ts";
+} from "../decide-shrink.ts";
+import { syncFilesystem, trim } from "../filesystem/fresh-reading.ts";
+import type { FilesystemReading, OpenMount } from "../filesystem/mount-reader.ts";
 import {
   type Mounted,
   type MountedFilesystem,
   type ShrinkControl,
   type ShrinkResult,
-  StorageError,
+  wholeGrains,
 } from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
 import { expectSuccess, type Finished, type Tools } from "../tools.ts";
-import { unlessAborted } from "../unless-aborted.ts";
-import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
-import { cutMember } from "./cut-member.ts";
-import { assertWritable, onlyDevid, readOnlyError, requireMember } from "./grow.ts";
+import type { BlockHost, MemberCuts, MemberNames, MemberSizes, OneMemberVolume } from "./block-member.ts";
+import { assertWritable, cutMember, onlyDevid, readOnlyError, requireMember } from "./resize-member.ts";
 
 const STEP_LIMIT_MS = 600_000;
 /** A writer is at work that takes at least 16 MiB/s. */
 const WRITER_LOOK_MS = 250;
 const WRITER_SEEN_BYTES = 4 * MIB;
-/** Written during one step: somebody was at work. */
+/** Written during one step: a writer was at work. */
 const WRITTEN_IN_STEP_BYTES = 16 * MIB;
 // Asked of a device that is not there, btrfs answers this instead of failing.
 const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
 interface Shrink {
-  readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log" | "moving">;
+  readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "log" | "moving">;
   readonly volume: MountedFilesystem;
-  /** Makes the member end where the filesystem ends; returns its size, which is what it was where the shrink was told to stop first. */
+  /** Makes the member end where the filesystem ends. Returns its size, which is unchanged where the signal stopped the shrink first. */
   readonly cut: () => Promise<number>;
   readonly grainBytes: number;
   readonly devid: string;
@@ -59,11 +61,11 @@ interface Shrink {
   readonly immovable: () => Promise<Immovable | undefined>;
   readonly targetBytes: number;
   readonly control: ShrinkControl;
-  readonly reader: Reader;
+  readonly opened: OpenMount;
 }
 
 export async function shrinkBtrfs<V extends OneMemberVolume>(
-  host: BlockHost<V>,
+  host: BlockHost<V, MemberNames<V> & MemberSizes<V> & MemberCuts<V>>,
   volume: Mounted<V>,
   sizeBytes: number,
   control: ShrinkControl,
@@ -73,24 +75,24 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   assertWritable(volume);
   const grainBytes = host.members.grainBytes(volume);
   const targetBytes = wholeGrains(sizeBytes, grainBytes);
-  // Told to stop while it waited its turn: whoever goes first is not to wait for a sync.
+  // The signal came while the shrink waited for its turn: the operation that goes first must not wait for a sync.
   if (control.signal.aborted) return stoppedShrink(requireMember(host, volume), targetBytes, control.signal);
-  await host.members.settle(volume);
+  await host.members.endEarlierCut(volume);
   const others = await othersOperation(host.tools, volume);
   if (others !== undefined) return busy(volume, requireMember(host, volume), others);
   await stopExclusiveOperation(host.tools, volume);
   await syncFilesystem(host.tools, volume);
-  const reader = openReader(volume);
+  const opened = await host.mounts.open(volume);
   try {
     const devid = onlyDevid(volume);
     const foreign = foreignProfile(volume.fsid);
-    if (foreign !== undefined) return foreignFloor(reader, requireMember(host, volume), foreign);
-    const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
+    if (foreign !== undefined) return await foreignFloor(opened, requireMember(host, volume), foreign);
+    const cut = (): Promise<number> => cutMember(host, volume, devid, opened, control.signal);
     const room = (): MemberRoom | undefined => host.members.room(volume);
     const immovable = (): Promise<Immovable | undefined> => readImmovable(host.tools, volume);
-    return await walkDown({ host, volume, cut, grainBytes, devid, room, immovable, targetBytes, control, reader });
+    return await walkDown({ host, volume, cut, grainBytes, devid, room, immovable, targetBytes, control, opened });
   } finally {
-    reader.close();
+    opened.close();
   }
 }
 
@@ -98,7 +100,7 @@ interface Progress {
   readonly sizeBytes: number;
   readonly balancesDone: number;
   readonly stepMaxBytes: number;
-  /** Steps in a row that somebody else has cancelled. */
+  /** Steps in a row that another process has cancelled. */
   readonly foreignCancels: number;
   /** What it holds no more has been given back to where the member lies. */
   readonly trimmed: boolean;
@@ -108,20 +110,21 @@ const NOTHING_DONE = { balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES, foreignCan
 
 // Ends: a resize makes the size smaller by a step's worth or the next steps smaller; balances, foreign cancels and the trim are counted.
 async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
-  const { control, reader } = shrink;
+  const { control, opened } = shrink;
   let progress: Progress = { sizeBytes: await shrink.cut(), ...NOTHING_DONE };
   while (!control.signal.aborted) {
-    // Somebody may have begun to convert it between two steps.
+    // A user may have started to convert it between two steps.
     const foreign = foreignProfile(shrink.volume.fsid);
-    if (foreign !== undefined) return foreignFloor(reader, progress.sizeBytes, foreign);
+    if (foreign !== undefined) return foreignFloor(opened, progress.sizeBytes, foreign);
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
-    const before = reader.read();
-    // Whoever goes first does not wait for what is only asked: that may write out all that is dirty.
+    // An operation that goes first does not wait for readings: they may write out all that is dirty.
+    const before = await unlessAborted(opened.read(), control.signal);
+    if (before === undefined) break;
     const asked = await unlessAborted(gather(shrink, before, progress), control.signal);
     if (asked === undefined) break;
     // Nothing is awaited from here until the step has taken its part.
     const room = shrink.host.moving.left(shrink.room());
-    const move = nextShrinkMove({ ...asked, room });
+    const move = decideShrinkMove({ ...asked, room });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
     if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
     if (move.kind === "no-room") {
@@ -130,7 +133,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
       progress = { ...progress, trimmed: true };
       continue;
     }
-    const ended = await carryOut(shrink, move, room);
+    const ended = await takeStep(shrink, move, room);
     assertWritable(shrink.volume);
     const sizeBytes = await shrink.cut();
     if (sizeBytes < fromBytes) control.onStep(sizeBytes);
@@ -164,7 +167,7 @@ async function gather(
   return { ...progress, targetBytes, grainBytes, ...space, immovable: await immovable() };
 }
 
-/** Asked before each step: whoever uses the filesystem makes snapshots when he likes. */
+/** Read before each step: users make snapshots at any time. */
 async function readImmovable(tools: Tools, volume: Mounted<OneMemberVolume>): Promise<Immovable | undefined> {
   const reason = sharingProblem(await countSubvolumes(tools, volume));
   return reason === undefined ? undefined : { reason, endBytes: await lastChunkEnd(tools, volume) };
@@ -172,7 +175,7 @@ async function readImmovable(tools: Tools, volume: Mounted<OneMemberVolume>): Pr
 
 type Step = Extract<ShrinkMove, { readonly kind: "resize" | "balance" }>;
 
-async function carryOut(shrink: Shrink, move: Step, room: MemberRoom | undefined): Promise<WatchedEnd> {
+async function takeStep(shrink: Shrink, move: Step, room: MemberRoom | undefined): Promise<WatchedEnd> {
   const release = shrink.host.moving.take(room, move.movedBytes);
   try {
     return await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
@@ -185,7 +188,7 @@ async function carryOut(shrink: Shrink, move: Step, room: MemberRoom | undefined
 async function giveBack({ host, volume, control }: Shrink, room: MemberRoom | undefined): Promise<void> {
   try {
     await trim(host.tools, volume, control.signal);
-    await pause(room?.lagMs ?? 0, undefined, { signal: control.signal }).catch(() => undefined);
+    await pause(room?.lagMs ?? 0, control.signal);
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
     host.log.warn({ volume: volume.handle, err: error }, "what it holds no more could not be given back");
@@ -202,8 +205,8 @@ function balance(shrink: Shrink, usagePercent: number): Promise<WatchedEnd> {
   return watched(shrink, () => shrink.host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS));
 }
 
-function watched({ host, volume, reader, control, room }: Shrink, start: () => Promise<Finished>): Promise<WatchedEnd> {
-  return runWatched(host, volume, reader, control, start, () => roomProblemNow(room));
+function watched({ host, volume, opened, control, room }: Shrink, start: () => Promise<Finished>): Promise<WatchedEnd> {
+  return runWatched(host, volume, opened, control, start, () => roomProblemNow(room));
 }
 
 /** Without an answer of lvmd a running step goes on: there was room for it when it began. */
@@ -234,7 +237,7 @@ async function judgeStep(shrink: Shrink, step: StepTaken, sizeBytes: number): Pr
   if (finished.exitCode === 0) return "go on";
   if (metExclusive(finished.stderr)) return busy(shrink.volume, sizeBytes, finished.stderr.trim());
   if (metSwapfile(finished.stderr))
-    return foreignFloor(shrink.reader, sizeBytes, describeSwapfiles(shrink.volume.fsid));
+    return foreignFloor(shrink.opened, sizeBytes, describeSwapfiles(shrink.volume.fsid));
   // The kernel refuses from the beginning of a remount on, and shows it at its end.
   if (/read-only file system/i.test(finished.stderr)) throw readOnlyError(shrink.volume);
   if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
@@ -257,7 +260,7 @@ async function judgeCancelled(shrink: Shrink, step: StepTaken, sizeBytes: number
   const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };
   const writerSeen = await sawWriter(shrink, step);
   if (control.signal.aborted || roomProblemNow(shrink.room) !== undefined) return cancelled;
-  const writtenBytes = writtenSince(shrink, step);
+  const writtenBytes = await writtenSince(shrink, step);
   if (writerSeen && !wasOwnDip(step, writtenBytes, control.reserveBytes())) return cancelled;
   if (step.move.kind !== "resize") return "go on";
   if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
@@ -267,8 +270,8 @@ async function judgeCancelled(shrink: Shrink, step: StepTaken, sizeBytes: number
 }
 
 /** With its use: nothing smaller is asked for until that has changed, or a day has passed. */
-function foreignFloor(reader: Reader, sizeBytes: number, why: string): ShrinkResult {
-  const { capacityBytes, availableBytes } = reader.read();
+async function foreignFloor(opened: OpenMount, sizeBytes: number, why: string): Promise<ShrinkResult> {
+  const { capacityBytes, availableBytes } = await opened.read();
   const message = `the size stays at ${formatBytes(sizeBytes)}: ${why}`;
   return {
     outcome: "FloorReached",
@@ -279,25 +282,30 @@ function foreignFloor(reader: Reader, sizeBytes: number, why: string): ShrinkRes
   };
 }
 
-function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, message: string): ShrinkResult {
-  const { capacityBytes, availableBytes } = reader.read();
+async function floor(
+  { opened }: Shrink,
+  sizeBytes: number,
+  floorBytes: number,
+  message: string,
+): Promise<ShrinkResult> {
+  const { capacityBytes, availableBytes } = await opened.read();
   return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes: capacityBytes - availableBytes, message };
 }
 
-// One that writes still, or has written during the step. Until the next commit a moved chunk counts twice, as if it had been
-// written; so what cannot be told otherwise is told by a commit, which an extend does not wait for.
+// A writer that still writes, or has written during the step. Until the next commit a moved chunk counts twice, as if it had been written.
+// Where that leaves the question open a commit answers it; an extend does not wait for this commit.
 async function sawWriter(shrink: Shrink, step: StepTaken): Promise<boolean> {
-  const { host, volume, control, reader } = shrink;
-  const { dataBytes } = reader.read();
-  await pause(WRITER_LOOK_MS, undefined, { signal: control.signal }).catch(() => undefined);
-  if (reader.read().dataBytes - dataBytes >= WRITER_SEEN_BYTES) return true;
-  if (control.signal.aborted || writtenSince(shrink, step) < WRITTEN_IN_STEP_BYTES) return false;
+  const { host, volume, control, opened } = shrink;
+  const { dataBytes } = await opened.read();
+  await pause(WRITER_LOOK_MS, control.signal);
+  if ((await opened.read()).dataBytes - dataBytes >= WRITER_SEEN_BYTES) return true;
+  if (control.signal.aborted || (await writtenSince(shrink, step)) < WRITTEN_IN_STEP_BYTES) return false;
   await unlessAborted(syncFilesystem(host.tools, volume), control.signal);
-  return writtenSince(shrink, step) >= WRITTEN_IN_STEP_BYTES;
+  return (await writtenSince(shrink, step)) >= WRITTEN_IN_STEP_BYTES;
 }
 
-function writtenSince({ reader }: Shrink, { before }: StepTaken): number {
-  return Math.max(0, reader.read().dataBytes - before.dataBytes);
+async function writtenSince({ opened }: Shrink, { before }: StepTaken): Promise<number> {
+  return Math.max(0, (await opened.read()).dataBytes - before.dataBytes);
 }
 
 // While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying

@@ -1,16 +1,21 @@
-// From nothing, or from wherever a crash left it, to a mounted filesystem: member, device, at most one mkfs, mount.
-// Each step looks at the world first, so that a second call continues or changes nothing.
+// From nothing, or from wherever a crash left it, to a mounted filesystem (member, device, at most one mkfs, mount), and back. Each step
+// looks at the world first, so that a second call continues or changes nothing. A volume is released only when the kernel holds nothing of
+// it in any mount namespace: a lazy unmount would say so too early, and a second node could write to the member.
+
+import { existsSync } from "node:fs";
 import { basename } from "node:path";
-import { assertNoLink } from "../filesystem/mount-point.ts";
-import { isMountOf, mountAt } from "../filesystem/mount-table.ts";
-import { mountedAnywhere } from "../loop/loop-device.ts";
-import { type FilesystemVolume, type Mounted, StorageError } from "../storage.ts";
-import { expectSuccess } from "../tools.ts";
-import type { BlockHost, OneMemberVolume } from "./block-member.ts";
-import { decideFormat, type FormatSubject, recordOfAnother } from "./format-decision.ts";
-import { assertWritable, requireMember } from "./grow.ts";
+import { waitUntil } from "../../../platform/process/async/pause.ts";
+import type { Logger } from "../../../platform/process/log.ts";
+import { stopExclusiveOperation } from "../btrfs/exclusive-operation.ts";
+import { assertNoLink, isMountOf, mountAt, mountedAnywhere, mountsOfDevice } from "../filesystem/devices-and-mounts.ts";
+import type { FilesystemVolume, Mounted, RawVolume, VolumeIdentity } from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
+import { expectSuccess, type Finished } from "../tools.ts";
+import type { BlockHost, MemberAttachment, MemberNames, MemberRemoval, OneMemberVolume } from "./block-member.ts";
+import { decideFormat, type FormatSubject, recordOfAnother } from "./decide-format.ts";
 import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
 import { probe, waitForExclusive } from "./probe-device.ts";
+import { assertWritable, requireMember } from "./resize-member.ts";
 import { takeCopy } from "./take-copy.ts";
 
 export const FORMAT_LIMIT_MS = 120_000;
@@ -58,7 +63,7 @@ function readableRecord<V extends OneMemberVolume>(host: BlockHost<V>, volume: V
 }
 
 /** The volume when it is what is mounted at mountPath; throws WrongFilesystem when something else is. */
-export async function findMounted<V extends OneMemberVolume>(
+async function findMounted<V extends OneMemberVolume>(
   { members }: BlockHost<V>,
   volume: V,
   mountPath: string,
@@ -101,7 +106,7 @@ async function formatOnce<V extends OneMemberVolume>(host: BlockHost<V>, volume:
     await host.files.writeWhole("stage/record-mounted", recordPath, memberRecordText(volume, "mounted"));
 }
 
-/** mkfs.btrfs and mkfs.xfs look again by themselves; mkfs.ext4 only asks, and where nobody can answer it goes on. */
+/** mkfs.btrfs and mkfs.xfs check again by themselves; mkfs.ext4 only asks, and goes on where no user can answer. */
 async function assertStillBare<V extends OneMemberVolume>(
   host: BlockHost<V>,
   volume: V,
@@ -127,7 +132,7 @@ export function formatArgs(volume: FilesystemVolume, device: string): string[] {
     case "btrfs":
       return ["-q", "-U", volume.fsid, device]; // Metadata stays DUP: other profiles have far higher floors for a shrink.
     case "ext4":
-      return ["-q", "-m", "0", "-U", volume.fsid, device]; // No share kept back for root: that is for system disks.
+      return ["-q", "-m", "0", "-U", volume.fsid, device]; // No share is reserved for root: that is for system disks.
     case "xfs":
       return ["-q", "-m", `uuid=${volume.fsid}`, device];
   }
@@ -154,4 +159,105 @@ async function mountFilesystem<V extends OneMemberVolume>(
     `mounting ${device} of ${volume.handle} brought up another device with fsid ${volume.fsid}: a copy of the member is ` +
       "attached on this node; detach it",
   );
+}
+
+const UNMOUNT_LIMIT_MS = 120_000; // It writes out what is dirty.
+// A child of a dead agent, or a command whose work is done, may still have the mount open.
+const BUSY_LIMIT_MS = 3_000;
+const RELEASE_LIMIT_MS = 10_000;
+const INTERVAL_MS = 20;
+
+export async function unstage<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: V,
+  mountPath: string,
+): Promise<void> {
+  const mounted = await findMounted(host, volume, mountPath);
+  if (mounted !== undefined) {
+    // Its pods are gone, and what runs on would keep it mounted.
+    await stopExclusiveOperation(host.tools, mounted, (others) => warnOfCancel(host.log, mounted, others));
+    await unmount(volume, mountPath, (args, limitMs) => host.tools.run("unstage/unmount", "umount", args, limitMs));
+  }
+  for (const device of await host.members.devices(volume)) await detach(host, volume, device);
+}
+
+export function warnOfCancel(log: Logger, { handle }: VolumeIdentity, others: string): void {
+  log.warn({ volume: handle, others }, "cancelling the work of another program on a filesystem that is unmounted");
+}
+
+/** Deletes the member, then its record: a crash in between leaves a record that forbids a new mkfs, and a second call ends it. */
+export async function removeMember<V extends OneMemberVolume>(host: BlockHost<V>, volume: V): Promise<void> {
+  const { members } = host;
+  await assertOwn(host, volume);
+  if ((await members.sizeBytes(volume)) !== undefined) {
+    const devices = await members.devices(volume);
+    const held = devices.find((device) => mountedAnywhere(device) !== undefined);
+    if (held !== undefined)
+      throw new StorageError("DeviceBusy", `${volume.handle} is mounted from ${held}; unmount it before it is removed`);
+    for (const device of devices) await detach(host, volume, device);
+    await members.remove(volume);
+  }
+  const recordPath = memberRecordPath(host.recordDirectory, members.recordName(volume));
+  if (existsSync(recordPath)) await host.files.remove("remove/record", recordPath);
+}
+
+/** A layout that was edited by hand may name another volume's member. What says whose it is, is on the disk. */
+export async function assertOwn<V extends OneMemberVolume | RawVolume>(
+  {
+    members,
+    recordDirectory,
+  }: { readonly members: MemberNames<V> & MemberRemoval<V>; readonly recordDirectory: string },
+  volume: V,
+): Promise<void> {
+  const record = readMemberRecord(recordDirectory, members.recordName(volume));
+  const isOwn = record === undefined ? await members.looksOwn(volume) : record.volumeUID === volume.volumeUID;
+  if (isOwn) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `correct the source in the FilesystemLayout, or delete the member by hand: member ${members.nameOf(volume)} is not ${volume.handle}'s (${record === undefined ? "no record names it" : `it is recorded as volume ${record.volumeUID}'s`})`,
+  );
+}
+
+/** Plainly; throws DeviceBusy while a process uses it. */
+export async function unmount(
+  volume: VolumeIdentity,
+  mountPath: string,
+  start: (args: readonly string[], timeLimitMs: number) => Promise<Finished>,
+): Promise<void> {
+  let said = "";
+  const unmounted = await waitUntil(
+    async () => {
+      const finished = await start([mountPath], UNMOUNT_LIMIT_MS);
+      said = finished.stderr.trim();
+      return finished.exitCode === 0;
+    },
+    BUSY_LIMIT_MS,
+    INTERVAL_MS,
+  );
+  if (unmounted) return;
+  throw new StorageError(
+    "DeviceBusy",
+    `${volume.handle} cannot be unmounted from ${mountPath}: ${said}; end what uses it (fuser -vm ${mountPath})`,
+  );
+}
+
+async function detach<V extends OneMemberVolume>(
+  host: BlockHost<V, MemberAttachment<V>>,
+  volume: V,
+  device: string,
+): Promise<void> {
+  if (!(await waitUntil(() => mountedAnywhere(device) === undefined, RELEASE_LIMIT_MS, INTERVAL_MS)))
+    throw new StorageError(
+      "DeviceBusy",
+      `${device} of ${volume.handle} is still mounted${placesOf(device)}; unmount it`,
+    );
+  // btrfs remembers scanned devices; the next device of this name must not meet the memory of this one.
+  if (volume.fsType === "btrfs")
+    await host.tools.run("unstage/forget", "btrfs", ["device", "scan", "--forget", device]);
+  await host.members.detach(volume, device);
+}
+
+function placesOf(device: string): string {
+  const places = mountsOfDevice(device).map(({ mountPath }) => mountPath);
+  return places.length > 0 ? ` at ${places.join(", ")}` : " in another mount namespace";
 }

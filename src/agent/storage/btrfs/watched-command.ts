@@ -1,17 +1,20 @@
-// A btrfs command that moves data, under watch: cancelled as soon as writers come near the reserve or its caller says so. The
-// command's own end is always awaited: before that nobody may resize.
-import { setTimeout as pause } from "node:timers/promises";
-import type { Clock } from "../../../process/clock.ts";
-import type { Logger } from "../../../process/log.ts";
-import type { Reader } from "../filesystem/read-filesystem.ts";
-import { cancelReason, RATE_WINDOW_MS, type SpaceSample, stoppedMessage } from "../shrink-decision.ts";
+// A btrfs command that moves data, under watch: cancelled as soon as writers come near the reserve, its caller says so, or no reading
+// comes. The command's own end is always awaited: before that no process may resize.
+import { unlessAborted, withTimeLimit } from "../../../platform/process/async/limited-wait.ts";
+import { pause } from "../../../platform/process/async/pause.ts";
+import type { Logger } from "../../../platform/process/log.ts";
+import { cancelReason, RATE_WINDOW_MS, type SpaceSample, stoppedMessage } from "../decide-shrink.ts";
+import type { FilesystemReading, OpenMount } from "../filesystem/mount-reader.ts";
 import type { MountedFilesystem, ShrinkControl } from "../storage.ts";
 import type { Finished, Tools } from "../tools.ts";
-import { exclusiveOperation } from "./exclusive-operation.ts";
-import { othersOperation } from "./others-at-work.ts";
-import { stopExclusiveOperation } from "./stop-exclusive.ts";
+import { exclusiveOperation, othersOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
 
 const WATCH_INTERVAL_MS = 50;
+/**
+ * A reading takes microseconds. Without one, what writers take is unknown. With a cancel, which takes up to 0.8 s, this stays under the 2 s
+ * of writes that the reserve covers.
+ */
+const BLIND_LIMIT_MS = 500;
 const RECANCEL_INTERVAL_MS = 10;
 const FAILED_CANCEL_WAIT_MS = 1000;
 
@@ -24,7 +27,6 @@ export interface WatchedEnd {
 /** What a host of single members and one of a span's have both. */
 interface WatchingHost {
   readonly tools: Tools;
-  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -32,22 +34,21 @@ interface WatchingHost {
 export async function runWatched(
   host: WatchingHost,
   volume: MountedFilesystem,
-  reader: Reader,
+  opened: OpenMount,
   control: ShrinkControl,
   start: () => Promise<Finished>,
   otherReason: () => string | undefined = () => undefined,
 ): Promise<WatchedEnd> {
-  const running: RunningCommand = { command: start(), ended: false };
-  const noteEnd = (): void => {
-    running.ended = true;
-  };
+  const end = new AbortController();
+  const running: RunningCommand = { command: start(), ended: end.signal };
+  const noteEnd = (): void => end.abort();
   running.command.then(noteEnd, noteEnd); // its result is awaited at the end
   try {
-    const cancelled = await watch(host, reader, control, otherReason, running);
+    const cancelled = await watch(opened, control, otherReason, running);
     await stop(host, volume, running);
     return { finished: await running.command, cancelled };
   } catch (error) {
-    // What nobody watches must not go on.
+    // A command that is not watched must not go on.
     await stop(host, volume, running);
     throw error;
   }
@@ -55,36 +56,42 @@ export async function runWatched(
 
 interface RunningCommand {
   readonly command: Promise<Finished>;
-  ended: boolean;
+  /** Aborted by its end: what waits for that each 50 ms of a day leaves nothing behind at the promise. */
+  readonly ended: AbortSignal;
 }
 
 /** Why the command must be cancelled; undefined when it has ended before that. */
 async function watch(
-  { clock }: WatchingHost,
-  reader: Reader,
+  opened: OpenMount,
   { signal, reserveBytes }: ShrinkControl,
   otherReason: () => string | undefined,
-  running: RunningCommand,
+  { ended }: RunningCommand,
 ): Promise<string | undefined> {
+  const over = AbortSignal.any([signal, ended]);
   const samples: SpaceSample[] = [];
-  let reason: string | undefined;
-  while (reason === undefined) {
-    await Promise.race([settled(running), pauseUnlessAborted(signal)]);
-    if (running.ended) return undefined;
-    reason = signal.aborted
-      ? stoppedMessage(signal)
-      : (cancelReason(addSample(samples, clock.monotonicMs(), reader), reserveBytes()) ?? otherReason());
+  for (;;) {
+    await pause(WATCH_INTERVAL_MS, over);
+    const reading = over.aborted ? undefined : await unlessAborted(inTime(opened.read()), over);
+    if (ended.aborted) return undefined;
+    if (signal.aborted) return stoppedMessage(signal);
+    if (reading === undefined || reading === "late") return `it cannot be read: no reading for ${BLIND_LIMIT_MS} ms`;
+    const reason = cancelReason(addSample(samples, reading), reserveBytes()) ?? otherReason();
+    if (reason !== undefined) return reason;
   }
-  return reason;
+}
+
+function inTime(reading: Promise<FilesystemReading>): Promise<FilesystemReading | "late"> {
+  return withTimeLimit<FilesystemReading | "late">(reading, BLIND_LIMIT_MS, () => "late");
 }
 
 /**
- * Cancels until the command has ended, which has a time limit of its own. It may not have reached the kernel yet, where there is
- * nothing to cancel; and a cancel that fails is tried again. What somebody else begins once the command's own was cancelled goes on.
+ * Cancels until the command has ended, which has a time limit of its own. The command may not have reached the kernel yet, where there is
+ * nothing to cancel; a cancel that fails is tried again. What another process starts after the command's own operation was cancelled goes
+ * on.
  */
 async function stop(host: WatchingHost, volume: MountedFilesystem, running: RunningCommand): Promise<void> {
   let cancelled = false;
-  while (!running.ended) {
+  while (!running.ended.aborted) {
     let waitMs = RECANCEL_INTERVAL_MS;
     try {
       const mayCancel = !cancelled || (await othersOperation(host.tools, volume)) === undefined;
@@ -96,21 +103,15 @@ async function stop(host: WatchingHost, volume: MountedFilesystem, running: Runn
       host.log.warn({ volume: volume.handle, err }, "a running step could not be cancelled; trying again");
       waitMs = FAILED_CANCEL_WAIT_MS;
     }
-    await Promise.race([settled(running), pause(waitMs)]);
+    await pause(waitMs, running.ended);
   }
 }
 
-async function settled({ command }: RunningCommand): Promise<void> {
-  await command.catch(() => undefined);
-}
-
-function addSample(samples: SpaceSample[], atMs: number, reader: Reader): SpaceSample[] {
-  const { availableBytes, dataBytes } = reader.read();
+function addSample(
+  samples: SpaceSample[],
+  { takenMs: atMs, availableBytes, dataBytes }: FilesystemReading,
+): SpaceSample[] {
   samples.push({ atMs, availableBytes, dataBytes });
   while ((samples[0]?.atMs ?? atMs) < atMs - RATE_WINDOW_MS) samples.shift();
   return samples;
-}
-
-async function pauseUnlessAborted(signal: AbortSignal): Promise<void> {
-  await pause(WATCH_INTERVAL_MS, undefined, { signal }).catch(() => undefined);
 }

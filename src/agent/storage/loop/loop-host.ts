@@ -1,11 +1,13 @@
 // What loop members are made with: this node's directories, programs and files, and the room there is. No behaviour of its own beyond
 // naming and measuring.
+
 import { readdirSync, statfsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import type { FilePort } from "../../../process/file-port.ts";
-import { formatBytes } from "../../../units/quantity.ts";
-import type { MemberRoom } from "../block/block-member.ts";
-import { type LoopVolume, StorageError } from "../storage.ts";
+import { formatBytes } from "../../../contracts/quantities/quantity.ts";
+import type { FilePort } from "../../../platform/process/effects/file-port.ts";
+import type { MemberRoom } from "../decide-shrink.ts";
+import type { LoopVolume } from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
 import type { Tools } from "../tools.ts";
 
 export interface LoopHost {
@@ -28,8 +30,7 @@ export function assertMemberDisk({ memberDirectory, memberDisk }: LoopHost, volu
   if (statSync(memberDirectory).dev === memberDisk) return;
   throw new StorageError(
     "MembersMissing",
-    `Mount the disk of ${memberDirectory} again, or restart the agent to use the one that is there now: it is not the one with which the agent ` +
-      `began, and member ${volume.memberFile} of ${volume.handle} is not made on it`,
+    `Mount the disk of ${memberDirectory} again, or restart the agent to use the one there now: member ${volume.memberFile} of ${volume.handle} is not made on another disk`,
   );
 }
 
@@ -38,13 +39,13 @@ const STAT_BLOCK_BYTES = 512;
 /** Throws on a name that would lead out of the member directory. */
 export function memberPath(host: LoopHost, volume: LoopVolume): string {
   if (volume.memberFile !== basename(volume.memberFile) || volume.memberFile.startsWith("."))
-    throw new StorageError("CommandFailed", `"${volume.memberFile}" of ${volume.handle} is no plain file name`);
+    throw new StorageError("CommandFailed", `"${volume.memberFile}" of ${volume.handle} is not a plain file name`);
   return join(host.memberDirectory, volume.memberFile);
 }
 
 export interface MemberExtent {
   readonly sizeBytes: number;
-  /** The part that is no hole. */
+  /** The part that has blocks on the disk. */
   readonly allocatedBytes: number;
 }
 
@@ -75,7 +76,7 @@ export function hostRoom(host: LoopHost, volume: LoopVolume): MemberRoom | undef
 export function hostFreeBytes(host: LoopHost): number {
   const { bavail, blocks, bsize } = statfsSync(host.memberDirectory);
   const promised = readdirSync(host.memberDirectory)
-    .map((name) => memberExtent(join(host.memberDirectory, name)))
+    .map((name) => memberExtent(`${host.memberDirectory}/${name}`))
     .reduce((sum, extent) => sum + (extent === undefined ? 0 : extent.sizeBytes - extent.allocatedBytes), 0);
   return Math.max(0, bavail * bsize - host.reserveBytes(blocks * bsize) - promised - host.room.claimedBytes);
 }
@@ -101,7 +102,6 @@ function assertHostHasRoom(host: LoopHost, volume: LoopVolume, growthBytes: numb
   if (growthBytes <= freeBytes) return;
   throw new StorageError(
     "DiskFull",
-    `member ${volume.memberFile} of ${volume.handle} needs ${formatBytes(growthBytes)} more, but ${host.memberDirectory} has ` +
-      `${formatBytes(freeBytes)} left that no other member may claim, and that --eviction-reserve does not keep for kubelet; free space there or lower the policy's max`,
+    `free space in ${host.memberDirectory} or lower the policy's max: ${volume.memberFile} of ${volume.handle} needs ${formatBytes(growthBytes)} more, and ${formatBytes(freeBytes)} are left after claims and --eviction-reserve`,
   );
 }

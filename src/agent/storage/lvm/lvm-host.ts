@@ -1,15 +1,19 @@
 // What members of the backend lvm are made with: this node's lvmd, and the directory of their records. And how lvmd's errors read as
 // storage's.
 import { status } from "@grpc/grpc-js";
-import type { DeviceClass } from "../../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { Clock } from "../../../process/clock.ts";
-import type { FilePort } from "../../../process/file-port.ts";
-import type { DeviceClasses } from "../../lvmd-client/follow-classes.ts";
-import type { LvmdCalls } from "../../lvmd-client/lvmd-calls.ts";
-import { isUnanswered, LvmdError } from "../../lvmd-client/lvmd-error.ts";
-import { type LvmMember, StorageError, type StorageErrorCode } from "../storage.ts";
+import type { DeviceClass } from "../../../contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { Clock } from "../../../platform/process/clock.ts";
+import type { FilePort } from "../../../platform/process/effects/file-port.ts";
+import { type DeviceClasses, isUnanswered, type LvmdCalls, LvmdError } from "../../lvmd-client/lvmd-calls.ts";
+import type { LvmMember } from "../storage.ts";
+import { StorageError, type StorageErrorCode } from "../storage-error.ts";
 import type { Tools } from "../tools.ts";
-import type { PoolBytes } from "./unmounted-shrink/unmounted-shrink-decision.ts";
+
+/** Of a thin pool. */
+export interface PoolBytes {
+  readonly dataBytes: number;
+  readonly metadataBytes: number;
+}
 
 export interface LvmHost {
   readonly lvmd: LvmdCalls;
@@ -45,13 +49,13 @@ export function nameOf({ deviceClass, volumeID }: LvmMember): string {
   return `${deviceClass}/${volumeID}`;
 }
 
-/** Throws WaitingForMember where the class cannot be used now: then nobody can tell what is in it, or what is not. */
+/** Throws WaitingForMember where the class cannot be used now: what it holds is then unknown. */
 export function requireClass({ classes }: LvmHost, volume: LvmMember): DeviceClass {
   const deviceClass = classes.get(volume.deviceClass);
   if (deviceClass !== undefined && deviceClass.problem === "") return deviceClass;
   const problem =
     classes.list() === undefined
-      ? "lvmd of this node has not told its device classes yet"
+      ? "lvmd on this node has not reported its device classes yet"
       : (deviceClass?.problem ?? "lvmd of this node has no device class of this name; see its configuration");
   throw new StorageError(
     "WaitingForMember",

@@ -1,15 +1,11 @@
 // What the thin pool under a volume can still take, as lvmd last reported it, less what snapshots of running shrinks may take.
-import type { MemberRoom } from "../block/block-member.ts";
+import type { MemberRoom } from "../decide-shrink.ts";
 import type { LvmMember } from "../storage.ts";
+import { DATA_BYTES_PER_METADATA_BYTE, METADATA_SLACK_BYTES, type PoolRoom } from "./decide-unmounted-shrink.ts";
+import type { PoolBytes } from "./lvm-host.ts";
 import { type LvmHost, requireClass } from "./lvm-host.ts";
-import {
-  DATA_BYTES_PER_METADATA_BYTE,
-  METADATA_SLACK_BYTES,
-  type PoolBytes,
-  type PoolRoom,
-} from "./unmounted-shrink/unmounted-shrink-decision.ts";
 
-/** lvmd tells what is used of a pool in whole percents. */
+/** lvmd reports what is used of a pool in whole percents. */
 const PERCENT_SLACK = 1;
 /** dm-thin commits each second, lvmd looks twice a second, and reports a change once it has been quiet for a moment, or after two seconds. */
 const REPORT_LAG_MS = 5000;

@@ -1,50 +1,44 @@
 // The storage port on logical volumes that pods get as they are. Nothing here formats, mounts or reads what is on the device: staging
 // binds its node, an extend grows the logical volume alone, and nothing makes it smaller.
 import { existsSync } from "node:fs";
-import { formatBytes } from "../../../units/quantity.ts";
-import { blockDeviceAt } from "../../member-drivers/block-device.ts";
-import type { BlockHost, BlockMembers } from "../block/block-member.ts";
+import { formatBytes } from "../../../contracts/quantities/quantity.ts";
+import { createKeyedQueue } from "../../../platform/process/async/keyed-queue.ts";
+import type { BlockHost, MemberAttachment, MemberNames, MemberRemoval, MemberSizes } from "../block/block-member.ts";
 import { waitForExclusive } from "../block/probe-device.ts";
 import { bindsOfDevice, stagedDevicePath, stagingPathOf } from "../block/raw-device.ts";
-import { assertOwn, unmount } from "../block/unstage.ts";
-import { assertNoLink } from "../filesystem/mount-point.ts";
-import { mountAt } from "../filesystem/mount-table.ts";
-import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
-import { wholeGrains } from "../size-grain.ts";
-import { type Mounted, type RawVolume, type Storage, StorageError } from "../storage.ts";
+import { assertOwn, unmount } from "../block/stage.ts";
+import { assertNoLink, blockDeviceAt, mountAt } from "../filesystem/devices-and-mounts.ts";
+import { type Mounted, type Mounting, type RawVolume, type Resizing, wholeGrains } from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
 import { expectSuccess } from "../tools.ts";
-import { createVolumeQueue } from "../volume-queue.ts";
+
+type RawMembers = MemberNames<RawVolume> &
+  MemberSizes<RawVolume> &
+  MemberAttachment<RawVolume> &
+  MemberRemoval<RawVolume>;
 
 export interface RawHost extends Pick<BlockHost<never>, "files" | "tools" | "recordDirectory"> {
-  readonly members: BlockMembers<RawVolume>;
+  readonly members: RawMembers;
 }
 
 type MountedRaw = Mounted<RawVolume>;
 
-export function createRawStorage(host: RawHost, freeBytes: Storage["freeBytes"]): Storage<RawVolume> {
+/** What is in a raw device is unknown: it is neither read nor trimmed. */
+export interface RawStorage extends Mounting<RawVolume>, Resizing<RawVolume> {}
+
+export function createRawStorage(host: RawHost): RawStorage {
   const { members } = host;
-  const queue = createVolumeQueue();
+  const queue = createKeyedQueue();
   return {
-    ...NO_UNMOUNTED_SHRINKS,
-    kind: "real",
     stage: (volume, _sizeBytes, stagingPath) => queue.run(volume.handle, () => stage(host, volume, stagingPath)),
     unstage: (volume, stagingPath) => queue.run(volume.handle, () => unstage(host, volume, stagingPath)),
     find: (volume, stagingPath) => find(host, volume, stagingPath),
     mountPath: async (volume) => (await members.devices(volume)).flatMap((device) => stagingPathOf(device) ?? [])[0],
     sizeBytes: (volume) => members.sizeBytes(volume),
-    members: async () => [],
-    immovable: async () => undefined,
     extend: (volume, sizeBytes) => queue.run(volume.handle, () => extend(host, volume, sizeBytes)),
     shrink: async (volume) => neverSmaller(presentBytes(host, volume)),
     recover: async (volume) => presentBytes(host, volume),
-    settle: async () => undefined,
-    prepareSpares: async () => undefined,
-    trim: async () => 0,
-    freshReading: async ({ handle }) => {
-      throw new StorageError("CommandFailed", `${handle} is a raw block volume: it has no fill level to be read`);
-    },
     remove: (volume) => queue.run(volume.handle, () => remove(host, volume)),
-    freeBytes,
   };
 }
 
@@ -77,7 +71,7 @@ async function find({ members }: RawHost, volume: RawVolume, stagingPath: string
   );
 }
 
-/** Done when nobody has it published, and nobody holds it for himself. */
+/** Done when the device is published to no pod, and no process holds it exclusively. */
 async function unstage(host: RawHost, volume: RawVolume, stagingPath: string): Promise<void> {
   const path = stagedDevicePath(stagingPath);
   const staged = await find(host, volume, stagingPath);
@@ -100,7 +94,7 @@ function assertUnused(volume: RawVolume, device: string, except: string | undefi
   );
 }
 
-/** Online: whoever has it open sees the new size at once. */
+/** Online: a process that has the device open sees the new size at once. */
 async function extend(host: RawHost, volume: MountedRaw, sizeBytes: number): Promise<number> {
   const { members } = host;
   const present = presentBytes(host, volume);
@@ -119,7 +113,7 @@ function presentBytes({ members }: RawHost, volume: MountedRaw): number {
 }
 
 function neverSmaller(sizeBytes: number) {
-  const message = `a raw block volume is never made smaller than its ${formatBytes(sizeBytes)}: nobody knows where its data ends`;
+  const message = `a raw block volume is never made smaller than its ${formatBytes(sizeBytes)}: the end of its data is unknown`;
   return { outcome: "FloorReached" as const, sizeBytes, floorBytes: sizeBytes, message };
 }
 

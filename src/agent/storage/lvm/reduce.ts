@@ -1,23 +1,21 @@
-// Makes a logical volume smaller, and makes sure what became of it. The token is on the node before lvmd hears it, and stays there until lvmd
-// has said the outcome: a reduction that comes late would cut what has grown since, and one under way would clear it. lvmd clears what is cut
-// off first, which takes its time: whoever needs the volume meanwhile has it cancelled.
+// Makes a logical volume smaller, and makes sure what became of it. The token is on the node before lvmd gets it, and stays there until
+// lvmd has reported the outcome. A reduction that comes late would cut what has grown since, and one under way would clear it. lvmd first
+// clears what it cuts off, which takes time: an operation that needs the volume during that time cancels the reduction.
+
 import { randomUUID } from "node:crypto";
-import { formatBytes } from "../../../units/quantity.ts";
-import { deviceSizeBytes } from "../loop/loop-device.ts";
-import { type LvmMember, StorageError } from "../storage.ts";
-import { findVolume } from "./find-logical-volume.ts";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import * as z from "zod";
+import { formatBytes } from "../../../contracts/quantities/quantity.ts";
+import { deviceSizeBytes } from "../filesystem/devices-and-mounts.ts";
+import type { LvmMember } from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
+import { findVolume } from "./logical-volume.ts";
 import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";
-import {
-  type ReductionRecord,
-  recordedTokens,
-  reductionBesideLvmdPath,
-  reductionRecordPath,
-  reductionRecordText,
-} from "./reduction-record.ts";
 
 /**
  * Returns the size that it has then: fromBytes where the signal came before it was done. Throws with the record in place when lvmd did not
- * do it, whatever it answered: settleReduction asks it what became of it.
+ * do it, whatever it answered: endReduction asks it what became of it.
  */
 export async function reduce(
   host: LvmHost,
@@ -30,8 +28,7 @@ export async function reduce(
   if (found?.sizeBytes !== fromBytes)
     throw new StorageError(
       "CommandFailed",
-      `member ${nameOf(volume)} of ${volume.handle} is not reduced: its device has ${fromBytes} bytes, and LVM says ` +
-        `${found?.sizeBytes ?? "that there is none"}; compare lvs with blockdev --getsize64 ${volume.device}`,
+      `member ${nameOf(volume)} of ${volume.handle} is not reduced: ${volume.device} has ${fromBytes} bytes (blockdev --getsize64), and lvs says ${found?.sizeBytes ?? "that there is none"}`,
     );
   const record: ReductionRecord = { token: randomUUID(), lvUUID: found.uuid, fromBytes, toBytes };
   const text = reductionRecordText(record);
@@ -44,7 +41,7 @@ export async function reduce(
     reachedBytes = await askLvmd(volume, host.lvmd.reduce(request, signal));
   } catch (error) {
     if (!signal.aborted) throw error;
-    await settleReduction(host, volume);
+    await endReduction(host, volume);
     return deviceSizeBytes(volume.device);
   }
   await forget(host, volume);
@@ -57,8 +54,8 @@ export async function reduce(
   );
 }
 
-/** Returns when no reduction of the volume is under way, or can begin, any more. Throws WaitingForMember while lvmd does not say so. */
-export async function settleReduction(host: LvmHost, volume: LvmMember): Promise<void> {
+/** Returns when no reduction of the volume is under way, and none can start. Throws WaitingForMember while lvmd does not say so. */
+export async function endReduction(host: LvmHost, volume: LvmMember): Promise<void> {
   const tokens = recordedTokens(host, volume);
   for (const token of tokens) await askLvmd(volume, host.lvmd.cancelReduce(token));
   if (tokens.size > 0) await forget(host, volume);
@@ -67,4 +64,54 @@ export async function settleReduction(host: LvmHost, volume: LvmMember): Promise
 async function forget(host: LvmHost, volume: LvmMember): Promise<void> {
   await host.files.remove("shrink/forget-reduction", reductionRecordPath(host, volume));
   await host.files.remove("shrink/forget-beside-lvmd", reductionBesideLvmdPath(host, volume));
+}
+
+/**
+ * What the node knows of a reduction that was asked for. It is stored from before the call to lvmd until the outcome is known, since lvmd
+ * may still be working on it. On the node's disk it outlives agents and power cuts. Next to lvmd's socket it also outlives an agent whose
+ * state directory was lost, for as long as any lvmd can work on it.
+ */
+const reductionRecord = z.object({
+  token: z.string(),
+  lvUUID: z.string(),
+  fromBytes: z.int(),
+  toBytes: z.int(),
+});
+export type ReductionRecord = z.infer<typeof reductionRecord>;
+
+export function reductionRecordPath({ recordDirectory }: LvmHost, volume: LvmMember): string {
+  return join(recordDirectory, nameOfRecord(volume));
+}
+
+export function reductionBesideLvmdPath({ socketDirectory }: LvmHost, volume: LvmMember): string {
+  return join(socketDirectory, nameOfRecord(volume));
+}
+
+function nameOfRecord({ volumeID }: LvmMember): string {
+  return `${volumeID}.reduction.json`;
+}
+
+export function reductionRecordText(record: ReductionRecord): string {
+  return `${JSON.stringify(record, null, 2)}\n`;
+}
+
+/**
+ * Tokens of all reductions that may be under way. Throws where a record cannot be read: a volume that has grown since could be cut, or
+ * cleared.
+ */
+export function recordedTokens(host: LvmHost, volume: LvmMember): Set<string> {
+  const paths = [reductionRecordPath(host, volume), reductionBesideLvmdPath(host, volume)];
+  return new Set(paths.filter((path) => existsSync(path)).map((path) => readRecord(path, volume).token));
+}
+
+function readRecord(path: string, volume: LvmMember): ReductionRecord {
+  try {
+    return reductionRecord.parse(JSON.parse(readFileSync(path, "utf8")));
+  } catch (error) {
+    throw new StorageError(
+      "CommandFailed",
+      `restore the record ${path}, or restart lvmd and then delete it: it is unreadable, so the reduction of ${nameOf(volume)} of ${volume.handle} cannot be cancelled`,
+      error,
+    );
+  }
 }

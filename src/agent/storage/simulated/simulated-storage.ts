@@ -1,50 +1,62 @@
-// The storage port without root: the mount is a plain directory, the size a number. It changes sizes as slowly, and refuses and
-// cancels as a real filesystem does, by the same decisions; it holds nobody to the size.
+// The storage port without root: the mount is a plain directory, the size a number. It changes sizes as slowly as a real filesystem does,
+// and refuses and cancels by the same decisions. It cannot hold a writer to the size.
+// A member is a JSON file with the volume's identity and size; a staged volume also shows its size in the capacity file next to its mount.
 
-import { setTimeout as pause } from "node:timers/promises";
-import { openReader } from "../filesystem/read-filesystem.ts";
-import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
-import { wholeGrains } from "../size-grain.ts";
-import { type LoopVolume, type MountedLoop, type Storage, StorageError } from "../storage.ts";
-import { createVolumeQueue } from "../volume-queue.ts";
-import { shrinkSimulated } from "./shrink-simulated.ts";
+import { readFileSync, statfsSync } from "node:fs";
+import { basename, join } from "node:path";
+import * as z from "zod";
+import { FS_TYPES } from "../../../contracts/kinds/filesystem-layout.ts";
+import { formatBytes } from "../../../contracts/quantities/quantity.ts";
+import { pause } from "../../../platform/process/async/pause.ts";
+import type { Clock } from "../../../platform/process/clock.ts";
+import type { FilePort } from "../../../platform/process/effects/file-port.ts";
 import {
-  assertSimulatedRoom,
-  readSimulatedMember,
-  requireSimulatedMember,
-  type SimulatedDisk,
-  type SimulatedMember,
-  setSimulatedCapacity,
-  simulatedFreeBytes,
-  simulatedMemberPath,
-  simulatedMemberText,
-} from "./simulated-member.ts";
-import { readSimulatedCapacity, simulatedCapacityPath } from "./simulated-reader.ts";
+  cancelReason,
+  decideShrinkMove,
+  type SpaceSample,
+  STEP_MAX_BYTES,
+  stoppedMessage,
+  stoppedShrink,
+} from "../decide-shrink.ts";
+import {
+  BLOCK_GRAIN_BYTES,
+  type FreeSpace,
+  type FreshReadings,
+  type LoopVolume,
+  type MountedLoop,
+  type Mounting,
+  type Resizing,
+  type ShrinkControl,
+  type ShrinkResult,
+  wholeGrains,
+} from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
+import { createVolumeQueue } from "../volume-queue.ts";
+import { readSimulated, readSimulatedCapacity, simulatedCapacityPath } from "./simulated-reader.ts";
 
 const EXTEND_MS = 10; // About what btrfs takes on a fast disk.
 
-export function createSimulatedStorage(disk: SimulatedDisk): Storage<LoopVolume> {
+export interface SimulatedStorage
+  extends Mounting<LoopVolume>,
+    Resizing<LoopVolume>,
+    FreshReadings<LoopVolume>,
+    FreeSpace {}
+
+export function createSimulatedStorage(disk: SimulatedDisk): SimulatedStorage {
   const queue = createVolumeQueue();
   return {
-    ...NO_UNMOUNTED_SHRINKS,
-    kind: "simulated",
     stage: (volume, sizeBytes, mountPath) => queue.run(volume.handle, () => stage(disk, volume, sizeBytes, mountPath)),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstage(disk, volume, mountPath)),
     find: async (volume, mountPath) => find(disk, volume, mountPath),
     mountPath: async () => undefined,
     sizeBytes: async (volume) => readSimulatedMember(disk, volume)?.capacityBytes,
-    members: async () => [],
-    immovable: async () => undefined,
     extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(disk, volume, sizeBytes)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         shrinkSimulated(disk, volume, wholeGrains(sizeBytes), { ...control, signal }),
       ),
     recover: (volume) => queue.run(volume.handle, () => extend(disk, volume, 0)),
-    settle: async () => undefined,
-    prepareSpares: async () => undefined,
-    trim: async () => 0,
-    freshReading: async (volume) => openReader(volume).read(),
+    freshReading: async (volume) => readSimulated(volume.mountPath),
     remove: (volume) => queue.run(volume.handle, () => remove(disk, volume)),
     freeBytes: async () => simulatedFreeBytes(disk),
   };
@@ -113,4 +125,129 @@ async function remove(disk: SimulatedDisk, volume: LoopVolume): Promise<void> {
     throw new StorageError("DeviceBusy", `${volume.handle} is staged at ${member.mountPath}; unstage it first`);
   await disk.files.remove("remove/member", member.mountPath);
   await disk.files.remove("remove/record", simulatedMemberPath(disk, volume));
+}
+
+const STEP_MS = 200; // About what btrfs takes on a fast disk.
+const WATCH_INTERVAL_MS = 50;
+
+/** The moves, the watch and the floor of a real one, over a number instead of a filesystem. */
+export async function shrinkSimulated(
+  disk: SimulatedDisk,
+  volume: MountedLoop,
+  targetBytes: number,
+  control: ShrinkControl,
+): Promise<ShrinkResult> {
+  let sizeBytes = requireSimulatedMember(disk, volume).capacityBytes;
+  while (!control.signal.aborted) {
+    const { availableBytes, dataBytes: usedBytes } = readSimulated(volume.mountPath);
+    const facts = { sizeBytes, targetBytes, availableBytes, usedBytes, reserveBytes: control.reserveBytes() };
+    const limits = {
+      filesystemMinBytes: 0,
+      stepMaxBytes: STEP_MAX_BYTES,
+      grainBytes: BLOCK_GRAIN_BYTES,
+      balancesDone: 0,
+      room: undefined,
+      immovable: undefined,
+    };
+    const move = decideShrinkMove({ ...facts, ...limits });
+    if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes };
+    if (move.kind === "floor")
+      return { outcome: "FloorReached", sizeBytes, floorBytes: move.floorBytes, usedBytes, message: move.message };
+    const toBytes = move.kind === "resize" ? move.toBytes : sizeBytes;
+    const reason = await watchStep(disk, volume, sizeBytes - toBytes, control);
+    if (reason !== undefined) return { outcome: "Cancelled", sizeBytes, message: reason };
+    await setSimulatedCapacity(disk, volume, toBytes);
+    sizeBytes = toBytes;
+    control.onStep(sizeBytes);
+  }
+  return stoppedShrink(sizeBytes, targetBytes, control.signal);
+}
+
+/** Why the step was cancelled. As on btrfs its bytes are out of the writers' reach from its beginning. */
+async function watchStep(
+  { clock }: SimulatedDisk,
+  volume: MountedLoop,
+  stepBytes: number,
+  control: ShrinkControl,
+): Promise<string | undefined> {
+  const samples: SpaceSample[] = [];
+  const endMs = clock.monotonicMs() + STEP_MS;
+  while (clock.monotonicMs() < endMs) {
+    await pause(WATCH_INTERVAL_MS, control.signal);
+    if (control.signal.aborted) return stoppedMessage(control.signal);
+    const { availableBytes, dataBytes } = readSimulated(volume.mountPath);
+    samples.push({ atMs: clock.monotonicMs(), availableBytes: availableBytes - stepBytes, dataBytes });
+    const reason = cancelReason(samples, control.reserveBytes());
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+export interface SimulatedDisk {
+  /** Where the members are stored; must exist. The data itself stays in the mount directories. */
+  readonly directory: string;
+  readonly files: FilePort;
+  readonly clock: Clock;
+}
+
+const simulatedMember = z.object({
+  volumeUID: z.string(),
+  fsid: z.string(),
+  fsType: z.enum(FS_TYPES),
+  capacityBytes: z.int(),
+  mountPath: z.string(),
+  staged: z.boolean(),
+});
+export type SimulatedMember = z.infer<typeof simulatedMember>;
+
+export function simulatedMemberPath({ directory }: SimulatedDisk, volume: LoopVolume): string {
+  if (volume.memberFile !== basename(volume.memberFile) || volume.memberFile.startsWith("."))
+    throw new StorageError("CommandFailed", `"${volume.memberFile}" of ${volume.handle} is not a plain file name`);
+  return join(directory, `${volume.memberFile}.json`);
+}
+
+export function simulatedMemberText(member: SimulatedMember): string {
+  return `${JSON.stringify(member)}\n`;
+}
+
+export function readSimulatedMember(disk: SimulatedDisk, volume: LoopVolume): SimulatedMember | undefined {
+  try {
+    return simulatedMember.parse(JSON.parse(readFileSync(simulatedMemberPath(disk, volume), "utf8")));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+export function requireSimulatedMember(disk: SimulatedDisk, volume: LoopVolume): SimulatedMember {
+  const member = readSimulatedMember(disk, volume);
+  if (member !== undefined) return member;
+  throw new StorageError("CommandFailed", `${volume.handle} has no member in ${disk.directory}; stage it first`);
+}
+
+export function simulatedFreeBytes({ directory }: SimulatedDisk): number {
+  const { bavail, bsize } = statfsSync(directory);
+  return bavail * bsize;
+}
+
+export function assertSimulatedRoom(disk: SimulatedDisk, volume: LoopVolume, growthBytes: number): void {
+  const freeBytes = simulatedFreeBytes(disk);
+  if (growthBytes <= freeBytes) return;
+  throw new StorageError(
+    "DiskFull",
+    `${volume.handle} needs ${formatBytes(growthBytes)} more, but ${disk.directory} has ${formatBytes(freeBytes)} left; free space there`,
+  );
+}
+
+/** The member first: it is what a stage after a crash goes by. */
+export async function setSimulatedCapacity(
+  disk: SimulatedDisk,
+  volume: MountedLoop,
+  capacityBytes: number,
+): Promise<void> {
+  const { files } = disk;
+  const text = simulatedMemberText({ ...requireSimulatedMember(disk, volume), capacityBytes });
+  await files.writeWhole("extend/grow-file", simulatedMemberPath(disk, volume), text);
+  const capacityPath = simulatedCapacityPath(volume.mountPath);
+  await files.writeWhole("extend/resize-filesystem", capacityPath, String(capacityBytes), 0o644);
 }

@@ -1,25 +1,21 @@
 // Makes a mounted span larger: members that have become larger are used to their end, then members that are attached and not in it
 // yet are added, as many as it takes. It decides on no member: which there are is the layout's to say.
 
-import { formatBytes } from "../../../units/quantity.ts";
-import { type BlockDevice, blockSizeBytes } from "../../member-drivers/block-device.ts";
+import { formatBytes } from "../../../contracts/quantities/quantity.ts";
+import { waitUntil } from "../../../platform/process/async/pause.ts";
 import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
-import { assertWritable } from "../block/grow.ts";
-import { exclusiveOperation } from "../btrfs/exclusive-operation.ts";
-import { makeWay, runMakingWay } from "../btrfs/make-way.ts";
-import { deviceBytesOf, hasGrownTo, openReader } from "../filesystem/read-filesystem.ts";
-import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
+import { assertWritable } from "../block/resize-member.ts";
+import { exclusiveOperation, makeWay, runMakingWay } from "../btrfs/exclusive-operation.ts";
+import { type BlockDevice, blockSizeBytes, mountedDeviceNames } from "../filesystem/devices-and-mounts.ts";
+import { deviceBytesOf, hasGrownTo, readOnce } from "../filesystem/mount-reader.ts";
+import type { MountedSpan, Tell } from "../storage.ts";
+import { StorageError, unlessStopped } from "../storage-error.ts";
 import { expectSuccess, type Finished } from "../tools.ts";
-import { waitUntil } from "../wait-until.ts";
-import { isRefusal, refusedLast } from "./blank-device.ts";
-import { assertStillBlank, bringBlank } from "./bring-blank.ts";
-import { readDeviceUsage } from "./device-usage.ts";
-import { preparedDevice } from "./prepare-spares.ts";
-import { resizeDevice, restoreDevices } from "./restore-devices.ts";
-import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
-import type { SpanHost } from "./span-host.ts";
-import { readSpanRecord, removalOf } from "./span-record.ts";
-import { unlessStopped } from "./unless-stopped.ts";
+import { assertStillBlank, bringBlank, isRefusal, preparedDevice, refusedLast } from "./blank-devices.ts";
+import { readDeviceUsage } from "./device-identity.ts";
+import { resizeDevice, restoreDevices } from "./release-members.ts";
+import { assertOnlyMembers, membersInside } from "./span-devices.ts";
+import { forgetIdentity, readSpanRecord, removalOf, type SpanHost } from "./span-host.ts";
 
 /** A volume that its driver has expanded may need a while until the node shows it. */
 const EXPAND_LIMIT_MS = 60_000;
@@ -50,10 +46,11 @@ export async function extendSpan(
   // First what asks no driver: another member's may not answer while the disk fills.
   const ready = outside(host, volume).filter((member) => preparedDevice(host, volume, member) !== undefined);
   await addMembers(host, volume, ready, sizeBytes, signal, tell);
-  if (ready.length === 0 || !hasGrown(volume, sizeBytes)) await growMembers(host, volume, signal, tell);
+  if (ready.length === 0 || !(await hasGrown(host, volume, sizeBytes))) await growMembers(host, volume, signal, tell);
   const failures = await addMembers(host, volume, outside(host, volume), sizeBytes, signal, tell);
-  const reachedBytes = deviceBytes(volume);
-  if (hasGrown(volume, sizeBytes)) return Math.max(reachedBytes, sizeBytes);
+  const reading = await readOnce(host.mounts, volume);
+  const reachedBytes = deviceBytesOf(reading);
+  if (hasGrownTo(reading, sizeBytes)) return Math.max(reachedBytes, sizeBytes);
   // A refusal does not mend by itself: another member is made for it.
   if (failures.length > 0) throw failures.find(isRefusal) ?? failures[0];
   throw new StorageError(
@@ -64,21 +61,12 @@ export async function extendSpan(
 }
 
 /** What its devices have together. */
-export function deviceBytes(volume: MountedSpan): number {
-  return deviceBytesOf(readNow(volume));
+export async function deviceBytes({ mounts }: SpanHost, volume: MountedSpan): Promise<number> {
+  return deviceBytesOf(await readOnce(mounts, volume));
 }
 
-function hasGrown(volume: MountedSpan, sizeBytes: number): boolean {
-  return hasGrownTo(readNow(volume), sizeBytes);
-}
-
-function readNow(volume: MountedSpan): Reading {
-  const reader = openReader(volume);
-  try {
-    return reader.read();
-  } finally {
-    reader.close();
-  }
+async function hasGrown({ mounts }: SpanHost, volume: MountedSpan, sizeBytes: number): Promise<boolean> {
+  return hasGrownTo(await readOnce(mounts, volume), sizeBytes);
 }
 
 function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
@@ -91,8 +79,8 @@ function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
 }
 
 /**
- * As many as it takes, and returns what it met at those that cannot be had: the others are added. A spare is none of them: who takes it in
- * makes it a wanted member before.
+ * Adds as many as it takes, and returns what failed at those that cannot be had: the others are added. Spares are not among them: an extend
+ * that uses a spare first makes it a wanted member.
  */
 async function addMembers(
   host: SpanHost,
@@ -104,9 +92,9 @@ async function addMembers(
 ): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   for (const member of members) {
-    // Nobody waits for a driver any more, so none is asked.
+    // After the abort no caller waits for a driver, so no driver is asked.
     const isStopped = failures.length > 0 && signal?.aborted === true;
-    if (isStopped || hasGrown(volume, sizeBytes)) return failures;
+    if (isStopped || (await hasGrown(host, volume, sizeBytes))) return failures;
     try {
       await addMember(host, volume, member, signal, tell);
     } catch (error) {
@@ -125,6 +113,8 @@ async function addMember(
 ): Promise<void> {
   const device = preparedDevice(host, volume, member) ?? (await bringBlank(host, volume, member, signal));
   await assertStillBlank(host, volume, member, device);
+  // It gets a UUID by this, and perhaps the number of one that has left.
+  forgetIdentity(host, volume, member);
   // Never with a flag that overrides a signature: should one have appeared after the probe, btrfs must fail too.
   const args = ["device", "add", "-K", device.path, volume.mountPath];
   const task = `adding member ${member.name} (${device.path}) to ${volume.handle}`;
@@ -200,8 +190,7 @@ async function expandDevice(
   const said = refusal instanceof Error ? `: ${refusal.message}` : "";
   const error = new StorageError(
     "WaitingForMember",
-    `member ${member.name} of ${volume.handle} has ${formatBytes(deviceBytes)} instead of ${formatBytes(sizeBytes)} ` +
-      `${Math.round((host.clock.monotonicMs() - askedAtMs) / 1000)} s after its driver ${member.volume.driver} was asked to expand it${said}`,
+    `member ${member.name} has ${formatBytes(deviceBytes)} instead of ${formatBytes(sizeBytes)} ${Math.round((host.clock.monotonicMs() - askedAtMs) / 1000)} s after driver ${member.volume.driver} was asked to expand it${said}`,
     refusal,
   );
   return { agreedBytes: refusal === undefined ? deviceBytes : 0, error };

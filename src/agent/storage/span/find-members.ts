@@ -1,16 +1,14 @@
-// What a mounted span is made of, for its layout's status: the devices that the kernel has in it, and the members that it has
-// let go of. Reading only.
-import { blockSizeBytes } from "../../member-drivers/block-device.ts";
+// What a mounted span is made of, for its layout's status: the devices that the kernel has in it, and the members that it has released.
+// Reading only.
+
+import { blockSizeBytes } from "../filesystem/devices-and-mounts.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
-import { isHeldBack, refusalOf } from "./blank-device.ts";
-import { identityWithin } from "./device-identity.ts";
-import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
-import { hasGoneOnWithout } from "./left-behind.ts";
-import { preparedDevice } from "./prepare-spares.ts";
-import { readMounted, unsettledMembers } from "./settle-members.ts";
-import { type MemberDevice, membersInside, strangeDeviceNames } from "./span-devices.ts";
-import type { SpanHost } from "./span-host.ts";
-import { readSpanRecord, removalOf } from "./span-record.ts";
+import { isHeldBack, preparedDevice, refusalOf } from "./blank-devices.ts";
+import { hasGoneOnWithout } from "./decide-mount.ts";
+import { type DeviceUsage, identityWithin, readDeviceUsage } from "./device-identity.ts";
+import { readMounted } from "./release-members.ts";
+import { membersInside, strangeDeviceNames, unreleasedMembers } from "./span-devices.ts";
+import { type MemberDevice, readSpanRecord, removalOf, type SpanHost } from "./span-host.ts";
 
 export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<FoundMember[]> {
   const usage = new Map((await readDeviceUsage(host.tools, volume)).map((each) => [each.deviceName, each]));
@@ -18,7 +16,7 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
   for (const each of membersInside(host, volume))
     present.push(await presentMember(host, volume, each, usage.get(each.device.name)));
   const record = readSpanRecord(host, volume);
-  const leaving = unsettledMembers(host, volume)
+  const leaving = unreleasedMembers(host, volume)
     .filter((member) => removalOf(record, member) !== undefined || !isHeldBack(host, volume, member))
     .map(({ name }): FoundMember => ({ name, state: "Leaving" }));
   const inside = new Set(present.map(({ name }) => name));
@@ -62,7 +60,7 @@ async function departedMembers(host: SpanHost, volume: MountedSpan): Promise<Fou
   return departed.map(({ name }) => ({ name, state: "Removed" }));
 }
 
-/** A device keeps its UUID for as long as it is in the filesystem, and its member's name is never used again: read once. */
+/** A device keeps its UUID for as long as it is in the filesystem: read once. */
 async function presentMember(
   { tools, deviceUUIDs }: SpanHost,
   { handle, fsid }: MountedSpan,
@@ -72,8 +70,15 @@ async function presentMember(
   const key = `${handle}/${member.name}/${usage?.devid}`;
   const deviceUUID = deviceUUIDs.get(key) ?? (await identityWithin(tools, fsid, device))?.deviceUUID;
   if (deviceUUID !== undefined) deviceUUIDs.set(key, deviceUUID);
-  const { devid, sizeBytes } = usage ?? {};
-  const allocated = usage && { allocatedBytes: usage.sizeBytes - usage.unallocatedBytes };
-  const deviceBytes = blockSizeBytes(device);
-  return { name: member.name, state: "Present", deviceUUID, devid, sizeBytes, ...allocated, deviceBytes };
+  return {
+    name: member.name,
+    state: "Present",
+    ...(deviceUUID === undefined ? {} : { deviceUUID }),
+    ...(usage === undefined ? {} : usedBy(usage)),
+    deviceBytes: blockSizeBytes(device),
+  };
+}
+
+function usedBy({ devid, sizeBytes, unallocatedBytes }: DeviceUsage) {
+  return { devid, sizeBytes, allocatedBytes: sizeBytes - unallocatedBytes };
 }

@@ -1,44 +1,47 @@
 // The storage port on members of other CSI drivers: each is a raw block volume of a claim. This file only puts the operations
 // together and keeps them one at a time per volume; what each does is in the file of its name.
 
-import type { Clock } from "../../../process/clock.ts";
-import type { CommandPort } from "../../../process/command-port.ts";
-import type { FilePort } from "../../../process/file-port.ts";
-import type { Logger } from "../../../process/log.ts";
-import type { MemberDevices } from "../../member-drivers/member-devices.ts";
-import { stopLeftoverOperations } from "../btrfs/leftover-btrfs.ts";
-import { swapfileProblem } from "../btrfs/swapfiles.ts";
-import { freshReading } from "../filesystem/fresh-reading.ts";
-import { mountsOfBtrfs } from "../filesystem/mount-table.ts";
-import { trim } from "../filesystem/run-fstrim.ts";
-import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
-import type { SpanVolume, Storage } from "../storage.ts";
+import type { Clock } from "../../../platform/process/clock.ts";
+import type { CommandPort } from "../../../platform/process/effects/command-port.ts";
+import type { FilePort } from "../../../platform/process/effects/file-port.ts";
+import type { Logger } from "../../../platform/process/log.ts";
+import { stopLeftoverOperations } from "../btrfs/exclusive-operation.ts";
+import { swapfileProblem, whyImmovable } from "../btrfs/immovable-data.ts";
+import { mountedDeviceNames, mountsOfBtrfs } from "../filesystem/devices-and-mounts.ts";
+import { freshReading, trim } from "../filesystem/fresh-reading.ts";
+import type { MountReader } from "../filesystem/mount-reader.ts";
+import type { FreshReadings, Members, Mounting, Resizing, SpanVolume, Trimming } from "../storage.ts";
 import { createTools } from "../tools.ts";
 import { createVolumeQueue } from "../volume-queue.ts";
-import { readDeviceUsage } from "./device-usage.ts";
+import { prepareSpares } from "./blank-devices.ts";
+import { readDeviceUsage } from "./device-identity.ts";
 import { deviceBytes, extendSpan } from "./extend-span.ts";
 import { findMembers } from "./find-members.ts";
-import { findOwnSpan } from "./find-span.ts";
-import { prepareSpares } from "./prepare-spares.ts";
-import { removeMembers } from "./remove-members.ts";
-import { restoreDevices } from "./restore-devices.ts";
-import { settleMembers } from "./settle-members.ts";
-import { assertOnlyMembers, mountedDeviceNames } from "./span-devices.ts";
-import type { SpanHost } from "./span-host.ts";
+import { releaseMembers, restoreDevices } from "./release-members.ts";
+import { removeMembers } from "./shrink-span.ts";
+import { assertOnlyMembers, findOwnSpan, noteDisks } from "./span-devices.ts";
+import type { MemberDevices, SpanHost } from "./span-host.ts";
 import { stageSpan } from "./stage-span.ts";
-import { forgetSpan, unstageSpan } from "./unstage-span.ts";
-import { whyImmovable } from "./why-immovable.ts";
+import { forgetSpan, giveBackSpan, unstageSpan } from "./unstage-span.ts";
 
 export interface SpanStorageParts {
   readonly recordDirectory: string;
   readonly devices: MemberDevices;
+  readonly mounts: MountReader;
   readonly commands: CommandPort;
   readonly files: FilePort;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Storage<SpanVolume> {
+export interface SpanStorage
+  extends Mounting<SpanVolume>,
+    Resizing<SpanVolume>,
+    Trimming<SpanVolume>,
+    FreshReadings<SpanVolume>,
+    Members<SpanVolume> {}
+
+export function createSpanStorage({ commands, ...parts }: SpanStorageParts): SpanStorage {
   const host: SpanHost = {
     ...parts,
     tools: createTools(commands),
@@ -48,17 +51,16 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
   };
   const queue = createVolumeQueue();
   return {
-    ...NO_UNMOUNTED_SHRINKS,
-    kind: "real",
     stage: (volume, _sizeBytes, mountPath) => queue.run(volume.handle, () => stageSpan(host, volume, mountPath)),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstageSpan(host, volume, mountPath)),
+    giveBack: (volume) => queue.runPreempting(volume.handle, () => giveBackSpan(host, volume)),
     find: async (volume, mountPath) => findOwnSpan(host, volume, mountPath),
     mountPath: async ({ fsid }) => mountsOfBtrfs(mountedDeviceNames(fsid))[0]?.mountPath,
     sizeBytes: async (volume) => {
       const names = mountedDeviceNames(volume.fsid);
       const mount = mountsOfBtrfs(names)[0];
       if (mount === undefined) return undefined;
-      // By a program of its own: this is asked before anybody knows whether the filesystem answers.
+      // By a separate program: whether the filesystem answers is not known yet.
       const devices = await readDeviceUsage(host.tools, {
         ...volume,
         device: mount.source,
@@ -78,21 +80,23 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       ),
     recover: (volume, signal = new AbortController().signal) =>
       queue.runPreemptible(volume.handle, signal, async (either) => {
-        // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
-        // A user's balance goes on; what a removal has left to be undone waits for its end.
+        // Members that are out already are released by releaseMembers: a driver that does not take one back holds nothing up. A user's balance goes
+        // on; what a removal has left to be undone waits for its end.
+        await noteDisks(host, volume);
         await stopLeftoverOperations(host.tools, volume, either);
         assertOnlyMembers(host, volume);
         await restoreDevices(host, volume, undefined);
-        return deviceBytes(volume);
+        return deviceBytes(host, volume);
       }),
-    settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
+    releaseMembers: (volume) =>
+      queue.runPreemptible(volume.handle, new AbortController().signal, (either) =>
+        releaseMembers(host, volume, either),
+      ),
     prepareSpares: (volume, signal = new AbortController().signal) =>
       queue.runPreemptible(volume.handle, signal, (either) => prepareSpares(host, volume, either)),
     trim: (volume, signal = new AbortController().signal) =>
       queue.runPreemptible(volume.handle, signal, (either) => trim(host.tools, volume, either)),
-    freshReading: (volume) => freshReading(host.tools, volume),
+    freshReading: (volume) => freshReading(host, volume),
     remove: (volume) => queue.run(volume.handle, () => forgetSpan(host, volume)),
-    // What the members' drivers have left nobody on this node can tell.
-    freeBytes: async () => 0,
   };
 }

@@ -1,16 +1,17 @@
-// Lets go of a span: stop what runs on it, unmount plainly, make btrfs forget its devices, give each back to its driver. Done only
-// when the kernel holds the filesystem in no mount namespace any more: otherwise a second node could write to the same members.
+// Releases a span: stops what runs on it, unmounts it plainly, makes btrfs forget its devices, gives each back to its driver. Done only
+// when the kernel holds the filesystem in no mount namespace: otherwise a second node could write to the same members.
 import { existsSync } from "node:fs";
+import { waitUntil } from "../../../platform/process/async/pause.ts";
 import { waitForExclusive } from "../block/probe-device.ts";
-import { unmount, warnOfCancel } from "../block/unstage.ts";
-import { stopExclusiveOperation } from "../btrfs/stop-exclusive.ts";
-import { type SpanVolume, StorageError } from "../storage.ts";
-import { waitUntil } from "../wait-until.ts";
-import { findMountedSpan } from "./find-span.ts";
-import { forgetSpare } from "./prepare-spares.ts";
-import { mountedDeviceNames, reachableMembers } from "./span-devices.ts";
-import type { SpanHost } from "./span-host.ts";
-import { spanRecordPath } from "./span-record.ts";
+import { unmount, warnOfCancel } from "../block/stage.ts";
+import { stopExclusiveOperation } from "../btrfs/exclusive-operation.ts";
+import { type BlockDevice, mountedDeviceNames } from "../filesystem/devices-and-mounts.ts";
+import type { SpanVolume } from "../storage.ts";
+import { StorageError } from "../storage-error.ts";
+import { findRefusal, forgetSpare } from "./blank-devices.ts";
+import { identityWithin } from "./device-identity.ts";
+import { findMountedSpan, reachableMembers } from "./span-devices.ts";
+import { type MemberDevice, type SpanHost, spanRecordPath } from "./span-host.ts";
 
 const RELEASE_LIMIT_MS = 10_000;
 const INTERVAL_MS = 20;
@@ -22,6 +23,10 @@ export async function unstageSpan(host: SpanHost, volume: SpanVolume, mountPath:
       await stopExclusiveOperation(host.tools, mounted, (others) => warnOfCancel(host.log, mounted, others));
     await unmount(volume, mountPath, (args, limitMs) => host.tools.run("span/unmount", "umount", args, limitMs));
   }
+  await giveBackSpan(host, volume);
+}
+
+export async function giveBackSpan(host: SpanHost, volume: SpanVolume): Promise<void> {
   if (!(await waitUntil(() => mountedDeviceNames(volume.fsid).length === 0, RELEASE_LIMIT_MS, INTERVAL_MS)))
     throw new StorageError(
       "DeviceBusy",
@@ -30,16 +35,57 @@ export async function unstageSpan(host: SpanHost, volume: SpanVolume, mountPath:
   await giveBack(host, volume);
 }
 
+/**
+ * A device of the filesystem, or one that may be, holds all of it up while a process has it open. A device next to the filesystem that
+ * carries something else stays for the process that has it open, and goes last. It is tried again, and its driver is asked to release it
+ * only when it is free.
+ */
 async function giveBack(host: SpanHost, volume: SpanVolume): Promise<void> {
-  for (const { device } of reachableMembers(host, volume)) {
+  const held = new Map<string, string>();
+  for (const { member, device } of reachableMembers(host, volume)) {
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", device.path]);
-    await waitForExclusive(volume, device.path);
+    const busy = await busyError(volume, device);
+    if (busy === undefined) continue;
+    if (await mayBeInside(host, volume, { member, device })) throw busy;
+    const why = await findRefusal(host, volume, member, device);
+    if (why === undefined) throw busy;
+    held.set(member.name, why);
   }
   for (const member of volume.members) {
+    if (held.has(member.name)) continue;
     forgetSpare(host, volume, member);
     await host.devices.unpublish(volume.handle, member);
   }
   for (const key of host.deviceUUIDs.keys()) if (key.startsWith(`${volume.handle}/`)) host.deviceUUIDs.delete(key);
+  if (held.size > 0) throw stillHeld(volume, held);
+}
+
+/** No process holds a disk that does not answer, and its driver knows whether it can release it: the kernel has the filesystem nowhere. */
+async function busyError(volume: SpanVolume, { path }: BlockDevice): Promise<StorageError | undefined> {
+  try {
+    await waitForExclusive(volume, path);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    return error.code === "MembersMissing" ? undefined : error;
+  }
+}
+
+/** By what was ever reported of it, and by its own superblock: an agent that died may have added it without reporting that. */
+async function mayBeInside(
+  { tools }: SpanHost,
+  { fsid }: SpanVolume,
+  { member: { wasInside, reported }, device }: MemberDevice,
+): Promise<boolean> {
+  return wasInside || reported !== undefined || (await identityWithin(tools, fsid, device)) !== undefined;
+}
+
+function stillHeld({ handle }: SpanVolume, held: ReadonlyMap<string, string>): StorageError {
+  const which = [...held].map(([name, why]) => `member ${name} (${why})`).join(" and ");
+  return new StorageError(
+    "DeviceBusy",
+    `end what holds ${which} (umount, vgchange --activate n, fuser -v): ${handle} is unmounted, and no other node gets it until then`,
+  );
 }
 
 /** Its record, and devices that a dead agent had not given back; the volumes are other drivers', and their claims the operator's. */

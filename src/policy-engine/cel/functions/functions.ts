@@ -1,18 +1,16 @@
 // The dialect's functions and methods by name and types. What is not here is refused, whatever the package knows.
-import { formatBytes, parseQuantity, QuantityError } from "../../../units/quantity.ts";
-import { formatPercent } from "../../../units/ratio.ts";
-import { failRule } from "../failure.ts";
-import type { Run, Scope } from "../scope.ts";
-import type { Unit, Value, ValueType } from "../term.ts";
-import { CALENDAR_FIELDS } from "./calendar.ts";
+import { formatBytes, parseQuantity, QuantityError } from "../../../contracts/quantities/quantity.ts";
+import { formatPercent } from "../../../contracts/quantities/ratio.ts";
+import { failRule } from "../errors.ts";
+import type { Run, Scope, Unit, Value, ValueType } from "../term.ts";
 import { type Int, intOfDouble, toInt } from "./int.ts";
-import { parseCelDuration, parseCelTimestamp } from "./time.ts";
+import { CALENDAR_FIELDS, parseCelDuration, parseCelTimestamp } from "./time.ts";
 
 export interface FunctionOverload {
   /** The receiver of a method comes first. */
   readonly parameters: readonly ValueType[];
   readonly result: ValueType;
-  readonly unit?: Unit;
+  readonly unit: Unit | undefined;
   readonly apply: (...args: Value[]) => Value;
 }
 

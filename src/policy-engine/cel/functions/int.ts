@@ -1,6 +1,6 @@
 // CEL's int: exact 64-bit signed integers that are plain numbers as long as a number is exact, and bigints only beyond 2^53.
 // Every value here is normalised, so equal ints are identical (===), and JavaScript compares mixed ones exactly.
-import { failRule } from "../failure.ts";
+import { failRule } from "../errors.ts";
 
 export type Int = number | bigint;
 
@@ -33,7 +33,7 @@ export function subtractInt(left: Int, right: Int): Int {
 export function multiplyInt(left: Int, right: Int): Int {
   if (typeof left === "number" && typeof right === "number") {
     const product = left * right;
-    if (Number.isSafeInteger(product)) return product + 0; // -0 is no int
+    if (Number.isSafeInteger(product)) return product + 0; // CEL's int has no -0
   }
   return toInt(BigInt(left) * BigInt(right));
 }
@@ -52,9 +52,13 @@ export function moduloInt(left: Int, right: Int): Int {
   return toInt(BigInt(left) % BigInt(right));
 }
 
-/** Truncates toward zero. Throws for NaN, infinities and what does not fit in 64 bits. */
+/**
+ * Truncates toward zero. Throws for NaN, infinities and what does not fit in 64 bits; for -2^63, too, which other doubles are rounded to
+ * (the specification's conversions.textproto, double_int_min_range).
+ */
 export function intOfDouble(value: number): Int {
   if (Number.isSafeInteger(value)) return value + 0;
   if (!Number.isFinite(value)) failRule(`int(${value}) is not possible`);
+  if (value === Number(MIN_INT)) failRule(`integer overflow: ${value} does not fit in 64 bits`);
   return toInt(BigInt(Math.trunc(value)));
 }

@@ -1,6 +1,6 @@
-// CEL's durations and timestamps as whole milliseconds. CEL knows nanoseconds: a text finer than a millisecond is refused
-// rather than rounded.
-import { failRule } from "../failure.ts";
+// CEL's durations and timestamps as whole milliseconds, and the calendar fields of a timestamp. CEL knows nanoseconds: a text finer than a
+// millisecond is refused rather than rounded.
+import { failRule } from "../errors.ts";
 
 const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
   h: 3_600_000_000_000n,
@@ -15,8 +15,8 @@ const DURATION = /^([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:h|ms|m|s|us|µs|ns))+|0)$/;
 const DURATION_PART = /(\d*)\.?(\d*)(h|ms|m|s|us|µs|ns)/g;
 const MAX_DURATION_CHARS = 64;
 const NANOSECONDS_PER_MS = 1_000_000n;
-/** The specification's range: about 10,000 years. */
-const MAX_DURATION_MS = 315_576_000_000_000;
+/** What 64 bits of nanoseconds hold, about 292 years: the range of the specification's tests (timestamps.textproto). */
+const MAX_DURATION_MS = 9_223_372_036_854;
 
 const TIMESTAMP = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))$/;
 const MINUTE_MS = 60_000;
@@ -70,4 +70,64 @@ export function inDurationRange(durationMs: number): number {
 export function inTimestampRange(timestampMs: number): number {
   if (timestampMs >= MIN_TIMESTAMP_MS && timestampMs <= MAX_TIMESTAMP_MS) return timestampMs;
   failRule(`a timestamp of ${timestampMs} ms since 1970 is outside the years 1 to 9999`);
+}
+
+type Field = (date: Date) => number;
+
+const DAY_MS = 86_400_000;
+
+/** CEL's getters. Months, days of the month, of the week and of the year count from 0; getDate counts from 1. */
+export const CALENDAR_FIELDS: ReadonlyMap<string, Field> = new Map<string, Field>([
+  ["getFullYear", (date) => date.getUTCFullYear()],
+  ["getMonth", (date) => date.getUTCMonth()],
+  ["getDate", (date) => date.getUTCDate()],
+  ["getDayOfMonth", (date) => date.getUTCDate() - 1],
+  ["getDayOfWeek", (date) => date.getUTCDay()],
+  ["getDayOfYear", (date) => Math.floor((date.getTime() - startOfYearMs(date)) / DAY_MS)],
+  ["getHours", (date) => date.getUTCHours()],
+  ["getMinutes", (date) => date.getUTCMinutes()],
+  ["getSeconds", (date) => date.getUTCSeconds()],
+  ["getMilliseconds", (date) => date.getUTCMilliseconds()],
+]);
+
+function startOfYearMs(date: Date): number {
+  const start = new Date(0);
+  start.setUTCFullYear(date.getUTCFullYear()); // Date.UTC would move the years 0 to 99 to 1900
+  return start.getTime();
+}
+
+/** A function from an instant to the instant whose UTC fields are the local ones. Throws EvaluationFailure for an unknown zone. */
+export function localTime(timeZone: string): (timestampMs: number) => number {
+  // Numeric offsets are not supported by every runtime.
+  if (!/^[A-Za-z]/.test(timeZone)) unknownZone(timeZone);
+  let format: Intl.DateTimeFormat;
+  try {
+    format = new Intl.DateTimeFormat("en-US", {
+      timeZone,
+      hourCycle: "h23",
+      year: "numeric",
+      month: "numeric",
+      day: "numeric",
+      hour: "numeric",
+      minute: "numeric",
+      second: "numeric",
+    });
+  } catch {
+    unknownZone(timeZone);
+  }
+  return (timestampMs) => localMs(format, timestampMs);
+}
+
+function localMs(format: Intl.DateTimeFormat, timestampMs: number): number {
+  const fields: Record<string, number> = {};
+  for (const part of format.formatToParts(timestampMs)) fields[part.type] = Number(part.value);
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = fields;
+  const local = new Date(0);
+  local.setUTCFullYear(year, month - 1, day);
+  local.setUTCHours(hour, minute, second, new Date(timestampMs).getUTCMilliseconds());
+  return local.getTime();
+}
+
+function unknownZone(timeZone: string): never {
+  failRule(`"${timeZone}" is not a time zone such as Europe/Berlin`);
 }

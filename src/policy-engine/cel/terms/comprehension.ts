@@ -1,12 +1,21 @@
 // all, exists, exists_one, filter and map: loops over a list, or over the keys of a map. Lists come from literals only, so a
 // loop is bounded; labels and annotations are bounded when it runs.
 import type { Compilation, Local } from "../compilation.ts";
-import { EvaluationFailure, fail, failRule } from "../failure.ts";
+import { CompileError, EvaluationFailure, fail, failRule } from "../errors.ts";
 import { MAX_VISITED_KEYS } from "../limits.ts";
 import type { ASTNode } from "../parser.ts";
-import { Refusal } from "../problem.ts";
-import type { Run, Scope } from "../scope.ts";
-import { isScalar, itemTypeOf, runOf, type ScalarType, type Term, term, type Value, type ValueType } from "../term.ts";
+import {
+  isScalar,
+  itemTypeOf,
+  type Run,
+  runOf,
+  type ScalarType,
+  type Scope,
+  type Term,
+  term,
+  type Value,
+  type ValueType,
+} from "../term.ts";
 import { isReservedName } from "./selection.ts";
 
 const COMPREHENSIONS = ["all", "exists", "exists_one", "filter", "map"] as const;
@@ -25,7 +34,7 @@ interface Loop {
   readonly cell: Cell;
 }
 
-/** Compiles `receiver.name(variable, body…)`. Throws Refusal. */
+/** Compiles `receiver.name(variable, body…)`. Throws CompileError. */
 export function compileComprehension(
   node: ASTNode,
   name: Comprehension,
@@ -36,9 +45,9 @@ export function compileComprehension(
   const [variable, first, second] = args;
   const isComplete = args.length === 2 || (name === "map" && args.length === 3);
   if (!isComplete || variable?.op !== "id" || first === undefined)
-    throw new Refusal(node, `${name}() takes a variable and a condition`, `write ${name}(x, x != '')`);
+    throw new CompileError(node, `${name}() takes a variable and a condition`, `write ${name}(x, x != '')`);
   if (isReservedName(variable.args, context))
-    throw new Refusal(variable, `${variable.args} already has a meaning`, "name the variable otherwise");
+    throw new CompileError(variable, `${variable.args} already has a meaning`, "name the variable otherwise");
   const collection = context.compile(receiver);
   const cell: Cell = { item: 0 };
   const type = visitedType(collection);
@@ -56,7 +65,7 @@ export function compileComprehension(
 
 function visitedType(collection: Term): ScalarType {
   const item = itemTypeOf(collection.type);
-  if (item === undefined) throw new Refusal(collection.range, `a ${collection.type} has no items to visit`);
+  if (item === undefined) throw new CompileError(collection.range, `a ${collection.type} has no items to visit`);
   return collection.type.startsWith("map<") ? "string" : item;
 }
 
@@ -72,10 +81,10 @@ function itemsRun(collection: Term): Run<readonly Value[]> {
 
 function requireBool(name: string, condition: Term): Term {
   if (condition.type === "bool") return condition;
-  throw new Refusal(condition.range, `the condition of ${name}() is a bool, not a ${condition.type}`);
+  throw new CompileError(condition.range, `the condition of ${name}() is a bool, not a ${condition.type}`);
 }
 
-/** The body runs once per item. It is no constant, even where it reads no fact: its variable changes. */
+/** The body runs once per item. It never counts as constant: its variable changes. */
 function loopTerm(node: ASTNode, type: ValueType, collection: Term, bodies: readonly Term[], run: Run<Value>): Term {
   const bodyCost = bodies.reduce((sum, body) => sum + body.cost, 1);
   const size = isScalar(type) ? 0 : collection.size;
@@ -85,7 +94,7 @@ function loopTerm(node: ASTNode, type: ValueType, collection: Term, bodies: read
 
 function mapTerm(node: ASTNode, collection: Term, loop: Loop, bodies: readonly Term[]): Term {
   const transform = bodies.at(-1) as Term;
-  if (!isScalar(transform.type)) throw new Refusal(transform.range, "a list of lists or maps is not supported");
+  if (!isScalar(transform.type)) throw new CompileError(transform.range, "a list of lists or maps is not supported");
   const condition = bodies.length === 2 ? requireBool("map", bodies[0] as Term) : undefined;
   const keep = condition === undefined ? () => true : runOf<boolean>(condition);
   const run = (scope: Scope) => {

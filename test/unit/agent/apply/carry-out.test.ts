@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { simulatedCapacityPath } from "../../../../src/agent/storage/simulated/simulated-reader.ts";
 import type { Storage } from "../../../../src/agent/storage/storage.ts";
-import type { FilesystemLayoutSpec, Operation } from "../../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import type { FilesystemLayoutSpec, Operation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
 import { buildSpanLayout, buildSpanMember } from "../../../builders/span-layout.ts";
-import { eventually } from "../../../fakes/eventually.ts";
 import { createSimulatedNode, type SimulatedNode, type SimulatedNodeParts } from "../../../harness/simulated-node.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const [FIRST, SECOND, THIRD] = ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"];
 const target = (size: string, from: string, epoch: number, decidedAt = SECOND): FilesystemLayoutSpec["target"] => ({
@@ -61,11 +61,11 @@ describe("a look at a volume", () => {
     node.look();
     await looked(node, 2);
     expect(node.told.filter((what) => what === "StaleEpoch")).toEqual(["StaleEpoch"]);
-    expect(node.state().refusal).toContain("epoch 2 is refused");
+    expect(node.state().targetRefusal).toContain("epoch 2 is refused");
     expect([await node.sizeBytes(), node.ended]).toEqual([4 * GIB, []]);
     change(node, { target: target("5Gi", "4Gi", 4, THIRD) });
     await eventually("the extend", () => node.ended.length > 0);
-    expect([await node.sizeBytes(), node.state().refusal]).toEqual([5 * GIB, undefined]);
+    expect([await node.sizeBytes(), node.state().targetRefusal]).toEqual([5 * GIB, undefined]);
   });
 
   it("makes member and filesystem one size before it decides anything about what it has taken over", async () => {
@@ -129,7 +129,7 @@ describe("a look at a volume", () => {
       },
     });
     const node = await nodeWith({ target: target("512Mi", "4Gi", 3) }, { around });
-    await eventually("the shrink to run", () => node.state().running?.begun === true);
+    await eventually("the shrink to run", () => node.state().running?.phase === "UnderWay");
     change(node, { target: target("6Gi", "4Gi", 3, THIRD) });
     await eventually("both ends", () => node.ended.length === 2);
     expect(node.ended).toMatchObject([
@@ -153,7 +153,7 @@ describe("a look at a volume", () => {
       },
     });
     const node = await nodeWith({ target: target("2Gi", "4Gi", 3) }, { around });
-    await eventually("the shrink to run", () => node.state().running?.begun === true);
+    await eventually("the shrink to run", () => node.state().running?.phase === "UnderWay");
     const told = node.told.length;
     change(node, { target: target("6Gi", "4Gi", 2, THIRD) });
     await eventually("that to be looked at", () => node.told.length > told);
@@ -167,9 +167,9 @@ describe("a look at a volume", () => {
     const node = await nodeWith({ members });
     await looked(node);
     expect(await node.sizeBytes()).toBe(GIB);
-    await node.work.staging.unstage(node.state(), node.stagingPath);
+    await node.work.staging.unstage(node.volume(), node.stagingPath);
     node.look();
-    await eventually("its removal", () => node.state().removed && !node.state().recorded);
+    await eventually("its removal", () => node.state().phase === "Removed" && !node.state().recorded);
     expect([await node.sizeBytes(), node.recordOnDisk(), existsSync(node.stagingPath)]).toEqual([
       undefined,
       undefined,
@@ -192,7 +192,7 @@ describe("a look at a volume", () => {
         { name: "m0", state: "Present", sizeBytes: 4 * GIB },
         { name: "m1", state: settled.length === 0 ? "Leaving" : "Removed" },
       ],
-      settle: async (volume) => void settled.push(volume.handle),
+      releaseMembers: async (volume) => void settled.push(volume.handle),
     });
     const members = [buildSpanMember("m0"), buildSpanMember("m1", {}, { state: "Removed" })];
     const layout = buildSpanLayout({ members });
@@ -200,8 +200,11 @@ describe("a look at a volume", () => {
     nodes.push(node);
     node.look();
     await eventually("it to be let go of", () => settled.length > 0);
-    await eventually("the node to say so", () => node.state().members.every(({ state }) => state !== "Leaving"));
-    await eventually("the looks to be over", () => !node.work.lanes.isBusy(node.handle));
+    await eventually(
+      "the node to say so",
+      () => node.state().mounted?.members.every(({ state }) => state !== "Leaving") === true,
+    );
+    await eventually("the looks to be over", () => !node.work.queues.isBusy(node.handle));
     expect([settled, node.ended]).toEqual([[node.handle], []]);
   });
 });

@@ -6,14 +6,14 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { spendEmergency } from "../../../../src/agent/apply/spend-emergency.ts";
 import type { ShrinkControl, Storage } from "../../../../src/agent/storage/storage.ts";
-import type { FilesystemLayoutSpec } from "../../../../src/api/filesystem-layout.ts";
-import { systemClock } from "../../../../src/process/clock.ts";
-import type { Effects } from "../../../../src/process/effects.ts";
-import { createLogger } from "../../../../src/process/log.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import type { FilesystemLayoutSpec } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { systemClock } from "../../../../src/platform/process/clock.ts";
+import type { Effects } from "../../../../src/platform/process/effects/effects.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
-import { eventually } from "../../../fakes/eventually.ts";
 import { createSimulatedNode, type SimulatedNode, type SimulatedNodeParts } from "../../../harness/simulated-node.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const DECIDED = "2026-01-01T00:01:00Z";
 /** More than any chain of promises takes that waits for nothing outside. */
@@ -154,7 +154,7 @@ describe("an operation", () => {
     const spend = (): Promise<void> =>
       spendEmergency(
         { runner: node.work.runner, clock: systemClock, bootID: "boot-a", log: createLogger("test", "silent") },
-        node.state(),
+        node.volume(),
       );
 
     it("waits for neither: its grant was recorded in advance", async () => {

@@ -1,27 +1,25 @@
 import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { OperationEnvironment } from "../../../../src/agent/apply/record-operation.ts";
-import {
-  createOperationRunner,
-  DEVICE_WAIT_OVER,
-  EMERGENCY_RETRY_MS,
-} from "../../../../src/agent/apply/run-operation.ts";
+import { createOperationRunner, EMERGENCY_RETRY_MS } from "../../../../src/agent/apply/run-operation.ts";
 import { spendEmergency } from "../../../../src/agent/apply/spend-emergency.ts";
 import { grantRead } from "../../../../src/agent/decide/decide-emergency.ts";
 import type { AgentMetrics } from "../../../../src/agent/metrics.ts";
 import type { StatusReporter } from "../../../../src/agent/report/status-reporter.ts";
 import { createSampleSink } from "../../../../src/agent/sampling/sample-sink.ts";
 import type { Sampler } from "../../../../src/agent/sampling/sampler.ts";
-import { type MountedVolume, type Storage, StorageError } from "../../../../src/agent/storage/storage.ts";
+import type { MountedVolume, Storage } from "../../../../src/agent/storage/storage.ts";
+import { StorageError } from "../../../../src/agent/storage/storage-error.ts";
 import type { NodeRecord } from "../../../../src/agent/volumes/node-records.ts";
-import { saveRecord } from "../../../../src/agent/volumes/save-record.ts";
-import { newVolumeState, type VolumeState, volumeOf } from "../../../../src/agent/volumes/volume-state.ts";
-import type { LastOperation, Operation } from "../../../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../../../src/api/identity.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { saveRecord } from "../../../../src/agent/volumes/node-volume.ts";
+import type { NodeVolumeState } from "../../../../src/agent/volumes/volume-state.ts";
+import { volumeHandleOf } from "../../../../src/contracts/identity.ts";
+import type { LastOperation, Operation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { VOLUME_UID } from "../../../builders/filesystem-layout.ts";
+import { buildVolume, type VolumeChange } from "../../../builders/node-volume.ts";
 import { buildSampledReading } from "../../../builders/sampled-reading.ts";
-import { eventually } from "../../../fakes/eventually.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const BOOT = "boot-a";
@@ -39,7 +37,7 @@ const operationOf = (kind: Operation["kind"], to: string): Operation => ({
 });
 
 /** A nearly full filesystem with a grant, on a node whose API server takes requests and never answers. */
-function nearlyFull() {
+function nearlyFull(change: VolumeChange = {}) {
   const record: NodeRecord = {
     backend: "loop",
     handle: volumeHandleOf(VOLUME_UID),
@@ -50,8 +48,7 @@ function nearlyFull() {
     epoch: 3,
     grant: { size: "2Gi", minAvailable: "200Mi", expiry: "2026-01-02T00:00:00Z", epoch: 3 },
   };
-  const mounted: MountedVolume = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
-  const state: VolumeState = { ...newVolumeState(record, true), mounted, sizeBytes: GIB };
+  const volume = buildVolume(record, { sizeBytes: GIB, ...change });
   const done: string[] = [];
   const storage = {
     members: async () => [],
@@ -79,28 +76,28 @@ function nearlyFull() {
   const runner = createOperationRunner(environment);
   const read = (): void =>
     createSampleSink({
-      states: new Map([[state.handle, state]]),
+      volumes: new Map([[volume.handle, volume]]),
       sampleOf: () => undefined,
       offer: () => undefined,
       spendEmergency: (one) => void spendEmergency({ runner, clock: environment.clock, bootID: BOOT, log }, one),
       changed: () => undefined,
       log,
-    }).readings([{ ...NEARLY_FULL_READING, handle: state.handle }]);
-  return { state, runner, done, read, environment };
+    }).readings([{ handle: volume.handle, reading: NEARLY_FULL_READING }]);
+  return { volume, runner, done, read, environment };
 }
 
 describe("an emergency", () => {
   it.each(["Shrink", "Extend"] as const)(
     "never waits for an API server that does not answer the start of a decided %s",
     async (kind) => {
-      const { state, runner, done, read } = nearlyFull();
-      const start = runner.start(state, operationOf(kind, kind === "Shrink" ? "512Mi" : "1200Mi"), "Anew");
+      const { volume, runner, done, read } = nearlyFull();
+      const start = runner.start(volume, operationOf(kind, kind === "Shrink" ? "512Mi" : "1200Mi"), "Anew");
       start.catch(() => undefined);
       read();
       await expect(start).rejects.toThrow("given up before it began");
       await eventually("the emergency extend", () => done.length > 0);
       expect(done).toEqual(["extended to 2 GiB"]);
-      expect(state.sizeBytes).toBe(2 * GIB);
+      expect(volume.state.sizeBytes).toBe(2 * GIB);
     },
   );
 
@@ -110,14 +107,14 @@ describe("an emergency", () => {
     ["a day ahead", 24 * HOUR_MS],
     ["a day behind", -24 * HOUR_MS],
   ])("is met on the first reading after the node's clock was set to %s", async (_what, aheadMs) => {
-    const { state, done, environment } = nearlyFull();
-    state.record = { ...state.record, grantRead: grantRead(state.record.grant, undefined, 0, BOOT) };
+    const reading = { ...NEARLY_FULL_READING, sampledAtMs: NOW_MS + aheadMs };
+    const { volume, done, environment } = nearlyFull({ operationEndedMs: 900, emergencyRetryMs: 1000, reading });
+    const { record } = volume.state;
+    const read = grantRead(record.grant, undefined, 0, BOOT);
+    volume.dispatch({ type: "LayoutRead", record: { ...record, grantRead: read } });
     const clock = { ...environment.clock, nowMs: () => NOW_MS + aheadMs };
     const runner = createOperationRunner({ ...environment, clock });
-    state.operationEndedMs = 900;
-    state.emergencyRetryMs = 1000;
-    state.reading = { ...NEARLY_FULL_READING, sampledAtMs: NOW_MS + aheadMs };
-    await spendEmergency({ runner, clock, bootID: BOOT, log }, state);
+    await spendEmergency({ runner, clock, bootID: BOOT, log }, volume);
     await eventually("the emergency extend", () => done.length > 0);
     expect(done).toEqual(["extended to 2 GiB"]);
   });
@@ -142,18 +139,18 @@ describe("an emergency extend that fails after its member has grown", () => {
     const runner = createOperationRunner({ ...parts.environment, storage: { ...storage, ...half }, clock });
     const readAt = async (atMs: number) => {
       monotonicMs = atMs;
-      parts.state.reading = { ...NEARLY_FULL_READING, takenMs: atMs };
-      await spendEmergency({ runner, clock, bootID: BOOT, log }, parts.state);
-      await eventually("its end", () => parts.state.running === undefined);
+      parts.volume.dispatch({ type: "ReadingArrived", reading: { ...NEARLY_FULL_READING, takenMs: atMs } });
+      await spendEmergency({ runner, clock, bootID: BOOT, log }, parts.volume);
+      await eventually("its end", () => parts.volume.state.running === undefined);
     };
     return { ...parts, readAt };
   };
 
   it("is tried again after a moment, although the member has the granted size", async () => {
-    const { state, done, readAt } = withHalfExtend();
+    const { volume, done, readAt } = withHalfExtend();
     await readAt(1000);
-    expect(state.record.lastOperation).toMatchObject({ outcome: "Failed", reached: "2Gi" });
-    expect(state.sizeBytes).toBe(2 * GIB);
+    expect(volume.state.record.lastOperation).toMatchObject({ outcome: "Failed", reached: "2Gi" });
+    expect(volume.state.sizeBytes).toBe(2 * GIB);
     await readAt(1000 + EMERGENCY_RETRY_MS - 1);
     expect(done).toEqual([]);
     await readAt(1000 + EMERGENCY_RETRY_MS);
@@ -165,7 +162,7 @@ describe("an emergency extend that fails after its member has grown", () => {
 
 describe("an extend that is taken up again while a command of a dead agent still runs", () => {
   it("looks once and begins; the two are made to agree after that", async () => {
-    const { state, done, environment } = nearlyFull();
+    const { volume, done, environment } = nearlyFull();
     const recover = async (_volume: MountedVolume, signal?: AbortSignal): Promise<number> => {
       if (signal?.aborted !== true) return new Promise(() => undefined);
       throw new StorageError("DeviceBusy", "a resize of a former agent still runs");
@@ -175,19 +172,30 @@ describe("an extend that is taken up again while a command of a dead agent still
       storage: { ...environment.storage, recover },
       reporter: { ...environment.reporter, report: async () => undefined },
     });
-    await runner.start(state, operationOf("Extend", "2Gi"), "Resumed");
-    await eventually("its end", () => state.running === undefined);
+    await runner.start(volume, operationOf("Extend", "2Gi"), "Resumed");
+    await eventually("its end", () => volume.state.running === undefined);
     expect(done).toEqual(["extended to 2 GiB"]);
-    expect(state).toMatchObject({ unsettled: true, record: { lastOperation: { outcome: "Succeeded" } } });
+    expect(volume.state).toMatchObject({
+      unsettled: { problem: undefined },
+      record: { lastOperation: { outcome: "Succeeded" } },
+    });
   });
 });
 
 describe("an extend that is stopped while it waits for a device", () => {
   it.each([
-    ["is a growth in vain where the disk fills, so that the operator looks for another way", DEVICE_WAIT_OVER, true],
-    ["says nothing of the device where it gives way to a spare", "the emergency extend goes first", false],
-  ])("%s", async (_what, why, isVain) => {
-    const { state, environment } = nearlyFull();
+    [
+      "is a growth in vain where the disk fills, so that the operator looks for another way",
+      { because: "DeviceLate" },
+      true,
+    ],
+    [
+      "says nothing of the device where it gives way to a spare",
+      { because: "EmergencyExtend", availableBytes: MIB },
+      false,
+    ],
+  ] as const)("%s", async (_what, cause, isVain) => {
+    const { volume, environment } = nearlyFull();
     const extend: Storage["extend"] = (_volume, _sizeBytes, signal) =>
       new Promise((_, reject) => {
         signal?.addEventListener("abort", () => reject(new StorageError("WaitingForMember", "m0 has 1Gi")));
@@ -195,11 +203,11 @@ describe("an extend that is stopped while it waits for a device", () => {
     const reporter = { ...environment.reporter, report: async () => undefined };
     const storage = { ...environment.storage, extend, sizeBytes: async () => GIB };
     const runner = createOperationRunner({ ...environment, storage, reporter });
-    await runner.start(state, operationOf("Extend", "2Gi"), "Anew");
-    state.running?.cancel.abort(why);
-    await eventually("its end", () => state.running === undefined);
-    expect(state.record.lastOperation).toMatchObject({ outcome: "Failed" });
-    expect(state.record.lastOperation?.reason).toBe(isVain ? "WaitingForMember" : undefined);
+    await runner.start(volume, operationOf("Extend", "2Gi"), "Anew");
+    volume.cancel(cause);
+    await eventually("its end", () => volume.state.running === undefined);
+    expect(volume.state.record.lastOperation).toMatchObject({ outcome: "Failed" });
+    expect(volume.state.record.lastOperation?.reason).toBe(isVain ? "WaitingForMember" : undefined);
   });
 });
 
@@ -219,25 +227,25 @@ describe("an operation whose record cannot be written", () => {
   };
 
   it.each(["Extend", "Shrink"] as const)("never begins: no %s without its record", async (kind) => {
-    const { state, runner, done } = withFullDisk();
-    await expect(runner.start(state, operationOf(kind, "2Gi"), "Anew")).rejects.toThrow("ENOSPC");
-    await eventually("the end of the attempt", () => state.running === undefined);
+    const { volume, runner, done } = withFullDisk();
+    await expect(runner.start(volume, operationOf(kind, "2Gi"), "Anew")).rejects.toThrow("ENOSPC");
+    await eventually("the end of the attempt", () => volume.state.running === undefined);
     expect(done).toEqual([]);
-    expect(state.record.operation).toBeUndefined();
+    expect(volume.state.record.operation).toBeUndefined();
   });
 
   it("is told of in the volume's state, with what to do, until a record can be written", async () => {
-    const { state, runner } = withFullDisk();
-    await expect(runner.start(state, operationOf("Extend", "2Gi"), "Anew")).rejects.toThrow("ENOSPC");
-    expect(state.recordProblem).toMatch(/ENOSPC.*free space or inodes \(df, df -i\).*tried again/);
-    await saveRecord({ write: async () => undefined }, state, "ProcessDeath");
-    expect(state.recordProblem).toBeUndefined();
+    const { volume, runner } = withFullDisk();
+    await expect(runner.start(volume, operationOf("Extend", "2Gi"), "Anew")).rejects.toThrow("ENOSPC");
+    expect(volume.state.recordProblem).toMatch(/^free space or inodes \(df, df -i\).*ENOSPC.*retrying$/);
+    await saveRecord({ write: async () => undefined }, volume, "ProcessDeath");
+    expect(volume.state.recordProblem).toBeUndefined();
   });
 
   it("begins all the same when it is an emergency, whose grant was recorded in advance", async () => {
-    const { state, runner, done } = withFullDisk();
-    await runner.start(state, { ...operationOf("Extend", "2Gi"), emergency: true }, "Anew");
-    await eventually("the emergency extend", () => done.length > 0 && state.running === undefined);
+    const { volume, runner, done } = withFullDisk();
+    await runner.start(volume, { ...operationOf("Extend", "2Gi"), emergency: true }, "Anew");
+    await eventually("the emergency extend", () => done.length > 0 && volume.state.running === undefined);
     expect(done).toEqual(["extended to 2 GiB"]);
   });
 });
@@ -247,30 +255,28 @@ describe("an interrupted shrink that nobody wants any more", () => {
     ["had reached its size by then, and succeeded", GIB / 2, "Succeeded"],
     ["had not reached its size, and is called off", GIB, "Cancelled"],
   ])("%s", async (_which, sizeBytes, outcome) => {
-    const { state, runner } = nearlyFull();
-    state.sizeBytes = sizeBytes;
-    await runner.abandon(state, operationOf("Shrink", "512Mi"), "another size has been decided since");
-    expect(state.record.lastOperation).toMatchObject({ outcome, kind: "Shrink" });
+    const { volume, runner } = nearlyFull({ sizeBytes });
+    await runner.abandon(volume, operationOf("Shrink", "512Mi"), "another size has been decided since");
+    expect(volume.state.record.lastOperation).toMatchObject({ outcome, kind: "Shrink" });
   });
 });
 
 describe("the end of an operation", () => {
   const present = (name: string) => ({ name, state: "Present", sizeBytes: GIB }) as const;
   const extendedWith = async (members: Storage["members"]) => {
-    const { state, environment } = nearlyFull();
+    const { volume, environment } = nearlyFull({ members: [present("m0")] });
     const told: string[][] = [];
     const runner = createOperationRunner({
       ...environment,
       storage: { ...environment.storage, members },
       reporter: {
         report: async () => undefined,
-        operationEnded: (one: VolumeState) => void told.push(one.members.map(({ name }) => name)),
+        operationEnded: (one: NodeVolumeState) => void told.push(one.mounted?.members.map(({ name }) => name) ?? []),
       } as Partial<StatusReporter> as StatusReporter,
     });
-    state.members = [present("m0")];
-    await runner.start(state, operationOf("Extend", "2Gi"), "Anew");
-    await eventually("its end", () => state.running === undefined);
-    return { state, told };
+    await runner.start(volume, operationOf("Extend", "2Gi"), "Anew");
+    await eventually("its end", () => volume.state.running === undefined);
+    return { volume, told };
   };
 
   it("is told together with the members that have come with it", async () => {
@@ -279,23 +285,23 @@ describe("the end of an operation", () => {
   });
 
   it("does not wait for members that cannot be listed: those of before stand until the next look", async () => {
-    const { state, told } = await extendedWith(() => Promise.reject(new Error("no answer")));
+    const { volume, told } = await extendedWith(() => Promise.reject(new Error("no answer")));
     expect(told).toEqual([["m0"]]);
-    expect(state.record.lastOperation).toMatchObject({ outcome: "Succeeded", reached: "2Gi" });
+    expect(volume.state.record.lastOperation).toMatchObject({ outcome: "Succeeded", reached: "2Gi" });
   });
 });
 
 it("an extend that a device ends which carries something says so in one word: the operator makes another member", async () => {
-  const { state, environment } = nearlyFull();
+  const { volume, environment } = nearlyFull();
   const extend = () => Promise.reject(new StorageError("SignatureFound", "m1 carries ext4"));
   environment.reporter.report = async () => undefined;
   const runner = createOperationRunner({
     ...environment,
     storage: { ...environment.storage, extend, sizeBytes: async () => GIB },
   });
-  await runner.start(state, operationOf("Extend", "2Gi"), "Anew");
-  await state.running?.ended;
-  expect(state.record.lastOperation).toMatchObject({ outcome: "Failed", reason: "SignatureFound" });
+  await runner.start(volume, operationOf("Extend", "2Gi"), "Anew");
+  await eventually("its end", () => volume.state.running === undefined);
+  expect(volume.state.record.lastOperation).toMatchObject({ outcome: "Failed", reason: "SignatureFound" });
 });
 
 describe("a shrink for which no data may be moved", () => {
@@ -303,7 +309,7 @@ describe("a shrink for which no data may be moved", () => {
     ["why, with its end", { immovable: "it has 3 snapshots" }, "DataImmovable", "it has 3 snapshots"],
     ["its floor alone where it is one of use", {}, "ShrinkFloorReached", undefined],
   ])("says %s", async (_what, cause, reason, immovable) => {
-    const { state, runner, environment } = nearlyFull();
+    const { volume, runner, environment } = nearlyFull();
     environment.reporter.report = async () => undefined;
     const floor = {
       outcome: "FloorReached",
@@ -313,11 +319,15 @@ describe("a shrink for which no data may be moved", () => {
       message: "m0 stays",
     } as const;
     environment.storage.shrink = async () => ({ ...floor, ...cause });
-    await runner.start(state, operationOf("Shrink", "512Mi"), "Anew");
-    await state.running?.ended;
-    expect(state.record.lastOperation).toMatchObject({ outcome: "FloorReached", reason, floor: "1Gi", used: "1Mi" });
-    expect(state.moving?.immovable).toBe(immovable);
-    expect(state.moving?.mounted ?? state.mounted).toBe(state.mounted);
+    await runner.start(volume, operationOf("Shrink", "512Mi"), "Anew");
+    await eventually("its end", () => volume.state.running === undefined);
+    expect(volume.state.record.lastOperation).toMatchObject({
+      outcome: "FloorReached",
+      reason,
+      floor: "1Gi",
+      used: "1Mi",
+    });
+    expect(volume.state.mounted?.moving?.immovable).toBe(immovable);
   });
 });
 
@@ -337,15 +347,16 @@ describe("a shrink that takes a replacement back", () => {
     ["is one that nobody has decided anew", { ...floor, decidedAt: "2025-12-31T23:59:59.998Z" }, { floor: undefined }],
     ["is of one that found no floor", { ...floor, outcome: "Cancelled" }, { floor: undefined }],
   ])("%s", async (_what, lastOperation, expected) => {
-    const { state, runner, environment } = nearlyFull();
+    const { volume, runner, environment } = nearlyFull();
     environment.reporter.report = async () => undefined;
     environment.storage.shrink = async () => ({ outcome: "Succeeded", sizeBytes: GIB });
     environment.storage.trim = async () => 0;
-    const { handle, epoch } = state.record;
-    state.record = { backend: "span", fsType: "btrfs", members: [], memberMade: true, handle, epoch, lastOperation };
-    await runner.start(state, { ...operationOf("Shrink", "1Gi"), from: "3Gi" }, "Anew");
-    await state.running?.ended;
+    const { handle, epoch } = volume.state.record;
+    const record: NodeRecord = { backend: "span", fsType: "btrfs", members: [], memberMade: true, handle, epoch };
+    volume.dispatch({ type: "LayoutRead", record: { ...record, lastOperation } });
+    await runner.start(volume, { ...operationOf("Shrink", "1Gi"), from: "3Gi" }, "Anew");
+    await eventually("its end", () => volume.state.running === undefined);
     const ended = { outcome: "Succeeded", reached: "1Gi", floor: undefined, ...expected };
-    expect({ floor: undefined, ...state.record.lastOperation }).toMatchObject(ended);
+    expect({ floor: undefined, ...volume.state.record.lastOperation }).toMatchObject(ended);
   });
 });

@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createFilesystemLocks } from "../../../../src/agent/apply/filesystem-lock.ts";
-import { type Storage, StorageError } from "../../../../src/agent/storage/storage.ts";
+import type { Storage } from "../../../../src/agent/storage/storage.ts";
+import { StorageError } from "../../../../src/agent/storage/storage-error.ts";
 import { volumeOf } from "../../../../src/agent/volumes/volume-state.ts";
-import { createCommandPort } from "../../../../src/process/command-port.ts";
-import { directEffects } from "../../../../src/process/effects.ts";
-import { createFilePort } from "../../../../src/process/file-port.ts";
+import { createCommandPort } from "../../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../../src/platform/process/effects/file-port.ts";
 import { createSimulatedNode, type SimulatedNode, type SimulatedNodeParts } from "../../../harness/simulated-node.ts";
 
 describe("the lock of a volume's filesystem", () => {
@@ -62,7 +63,7 @@ describe("the lock of a volume's filesystem", () => {
     const asked: [string, boolean][] = [];
     const node = await agent({ around: askingAround(asked) });
     await node.stage();
-    await node.work.staging.unstage(node.state(), node.stagingPath);
+    await node.work.staging.unstage(node.volume(), node.stagingPath);
     expect(asked).toEqual([
       ["before stage", false],
       ["after stage", false],
@@ -76,9 +77,9 @@ describe("the lock of a volume's filesystem", () => {
     const asked: [string, boolean][] = [];
     const node = await agent({ around: askingAround(asked) });
     await node.stage();
-    await node.work.staging.unstage(node.state(), node.stagingPath);
+    await node.work.staging.unstage(node.volume(), node.stagingPath);
     asked.length = 0;
-    await node.work.staging.remove(node.state(), node.layout);
+    await node.work.staging.remove(node.volume(), node.layout);
     expect(asked).toEqual([
       ["before remove", false],
       ["after remove", false],
@@ -97,32 +98,34 @@ describe("the lock of a volume's filesystem", () => {
       }),
     });
     await node.stage();
-    await node.work.staging.unstage(node.state(), node.stagingPath);
-    await node.work.staging.remove(node.state(), node.layout);
+    await node.work.staging.unstage(node.volume(), node.stagingPath);
+    await node.work.staging.remove(node.volume(), node.layout);
     expect([recorded, node.recordOnDisk()]).toEqual([true, undefined]);
   });
 
   it("is held by what could not be unmounted, which is sampled on", async () => {
+    let isBusy = true;
     const node = await agent({
       around: ({ unstage }) => ({
         unstage: async (...args) => {
-          if (node.state().reading === undefined) return unstage(...args);
-          node.state().reading = undefined;
+          if (!isBusy) return unstage(...args);
           throw new StorageError("DeviceBusy", "somebody works in it");
         },
       }),
     });
     await node.stage();
-    await expect(node.work.staging.unstage(node.state(), node.stagingPath)).rejects.toThrow("somebody works in it");
+    const { reading } = node.state();
+    await expect(node.work.staging.unstage(node.volume(), node.stagingPath)).rejects.toThrow("somebody works in it");
     expect(node.state()).toMatchObject({ closing: false, reading: { capacityBytes: expect.any(Number) } });
+    expect(node.state().reading).not.toBe(reading);
     expect(await isFree(node)).toBe(false);
-    node.state().reading = undefined; // or its end would fail as well
+    isBusy = false; // or its end would fail as well
   });
 
   it.each<readonly [string, (node: SimulatedNode) => Promise<unknown>]>([
-    ["take over what is mounted", (node) => node.work.staging.adopt(node.state())],
+    ["take over what is mounted", (node) => node.work.staging.adopt(node.volume())],
     ["mount it", (node) => node.stage()],
-    ["delete its member", (node) => node.work.staging.remove(node.state(), node.layout)],
+    ["delete its member", (node) => node.work.staging.remove(node.volume(), node.layout)],
   ])("keeps a second agent from everything while the first one lives: it does not %s", async (_what, act) => {
     const first = await agent();
     await first.stage();
@@ -146,8 +149,8 @@ describe("the lock of a volume's filesystem", () => {
     const first = await agent({ lockDirectory: "locks-of-the-dead" });
     await first.stage();
     const second = await agent();
-    await second.work.staging.adopt(second.state());
-    expect(second.state().mounted?.mountPath).toBe(first.stagingPath);
+    await second.work.staging.adopt(second.volume());
+    expect(second.state().mounted?.volume.mountPath).toBe(first.stagingPath);
     expect(await isFree(second)).toBe(false);
   });
 });

@@ -3,23 +3,23 @@ import { createVolumeTrimmer } from "../../../../src/agent/apply/volume-trimmer.
 import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
 import type { Storage } from "../../../../src/agent/storage/storage.ts";
 import type { NodeRecord } from "../../../../src/agent/volumes/node-records.ts";
-import { newVolumeState, type VolumeState, volumeOf } from "../../../../src/agent/volumes/volume-state.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
+import { buildRunning, buildVolume, type VolumeChange } from "../../../builders/node-volume.ts";
 import { createRecordingLog } from "../../../fakes/recording-log.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const HOUR_MS = 3_600_000;
 const FIRST_MS = Date.parse("2030-01-01T00:00:00Z");
-const running = { operation: { kind: "Shrink" } } as VolumeState["running"];
 
 /** One mounted volume of a node, its trims wanted every hour. */
-function node(layout: FilesystemLayout = buildLayout({ trim: { every: "1h" } }), record?: NodeRecord) {
-  const ofNode = record ?? recordWithLayout(layout, undefined);
-  const state: VolumeState = {
-    ...newVolumeState(ofNode, true),
-    mounted: { ...volumeOf(ofNode), device: "/dev/loop9", mountPath: "/mnt" },
-  };
+function node(
+  layout: FilesystemLayout = buildLayout({ trim: { every: "1h" } }),
+  record: NodeRecord = recordWithLayout(layout, undefined),
+  change: VolumeChange = {},
+) {
+  const volume = buildVolume(record, change);
   const written: NodeRecord[] = [];
   const ends: [string, number][] = [];
   const told: string[] = [];
@@ -28,7 +28,7 @@ function node(layout: FilesystemLayout = buildLayout({ trim: { every: "1h" } }),
   let trim: Storage["trim"] = async () => GIB;
   const trimmer = createVolumeTrimmer({
     nodeName: "node-a",
-    states: new Map([[state.handle, state]]),
+    volumes: new Map([[volume.handle, volume]]),
     layouts: { get: (handle) => (handle === layout.metadata.name ? layout : undefined) },
     storage: {
       trim: (volume, signal) => {
@@ -43,7 +43,7 @@ function node(layout: FilesystemLayout = buildLayout({ trim: { every: "1h" } }),
     changed: (handle) => void told.push(handle),
   });
   return {
-    ...{ state, written, ends, told, trimmer },
+    ...{ volume, written, ends, told, trimmer },
     trims: () => trims,
     trimsBy: (other: Storage["trim"]) => {
       trim = other;
@@ -55,18 +55,23 @@ function node(layout: FilesystemLayout = buildLayout({ trim: { every: "1h" } }),
   };
 }
 
+/** Its trims have been wanted since the first moment. */
+function wantedRecord(): NodeRecord {
+  return { ...recordWithLayout(buildLayout(), undefined), trimWantedAt: new Date(FIRST_MS).toISOString() };
+}
+
 describe("a node's trims", () => {
   it("begin within their interval, and what one gave back is recorded, told and counted", async () => {
-    const { state, written, ends, told, trims, lookAfter } = node();
+    const { volume, written, ends, told, trims, lookAfter } = node();
     await lookAfter(0);
     expect(written.at(-1)?.trimWantedAt).toBe("2030-01-01T00:00:00.000Z");
     await lookAfter(HOUR_MS);
     expect(trims()).toBe(1);
     const lastTrim = { endedAt: "2030-01-01T01:00:00.000Z", trimmed: "1Gi" };
     expect(written.at(-1)?.lastTrim).toEqual(lastTrim);
-    expect(state.trimming).toBeUndefined();
+    expect(volume.state.trim).toBeUndefined();
     expect(ends).toEqual([["Trimmed", GIB]]);
-    expect(told).toEqual([state.handle]);
+    expect(told).toEqual([volume.handle]);
   });
 
   it("are counted from the recorded last one by an agent that is started again", async () => {
@@ -87,26 +92,28 @@ describe("a node's trims", () => {
     );
   });
 
-  it.each<[string, Partial<VolumeState>]>([
-    ["an operation runs on it", { running }],
+  it.each<[string, VolumeChange]>([
+    ["an operation runs on it", { running: buildRunning("Shrink") }],
     ["it is not mounted", { mounted: undefined }],
     ["it is being unmounted", { closing: true }],
     ["it does not answer", { hung: true }],
     ["its record cannot be written", { recordProblem: "no room" }],
   ])("leave a volume alone while %s", async (_case, change) => {
-    const { state, trims, lookAfter } = node();
-    await lookAfter(0);
-    Object.assign(state, change);
+    const { trims, lookAfter } = node(undefined, wantedRecord(), change);
     await lookAfter(5 * HOUR_MS);
     expect(trims()).toBe(0);
   });
 
   it("leave a volume alone on which an interrupted operation is to be resumed", async () => {
-    const { state, trims, lookAfter } = node();
-    await lookAfter(0);
-    state.record = { ...state.record, operation: { kind: "Shrink" } as NodeRecord["operation"] };
+    const { trims, lookAfter } = node(undefined, { ...wantedRecord(), operation: buildRunning("Shrink").operation });
     await lookAfter(5 * HOUR_MS);
     expect(trims()).toBe(0);
+  });
+
+  it("come to one that has waited as long, and is free", async () => {
+    const { trims, lookAfter } = node(undefined, wantedRecord());
+    await lookAfter(5 * HOUR_MS);
+    expect(trims()).toBe(1);
   });
 
   it.each<[string, FilesystemLayout]>([
@@ -120,11 +127,11 @@ describe("a node's trims", () => {
   });
 
   it("that gave way are no last trim, and are tried again after a while", async () => {
-    const { state, ends, trims, trimsBy, lookAfter } = node();
+    const { volume, ends, trims, trimsBy, lookAfter } = node();
     await lookAfter(0);
     trimsBy(async () => undefined);
     await lookAfter(HOUR_MS);
-    expect(state.record.lastTrim).toBeUndefined();
+    expect(volume.state.record.lastTrim).toBeUndefined();
     await lookAfter(60_000);
     expect(trims()).toBe(1);
     trimsBy(async () => GIB);
@@ -136,17 +143,20 @@ describe("a node's trims", () => {
   });
 
   it("that fail say why, and wait for their next time", async () => {
-    const { state, ends, trims, trimsBy, lookAfter } = node();
+    const { volume, ends, trims, trimsBy, lookAfter } = node();
     await lookAfter(0);
     trimsBy(() => Promise.reject(new Error("the discard operation is not supported")));
     await lookAfter(HOUR_MS);
-    expect(state.record.lastTrim).toMatchObject({ trimmed: "0", message: "the discard operation is not supported" });
+    expect(volume.state.record.lastTrim).toMatchObject({
+      trimmed: "0",
+      message: "the discard operation is not supported",
+    });
     await lookAfter(0.5 * HOUR_MS);
     expect([trims(), ends]).toEqual([1, [["Failed", 0]]]);
   });
 
   it("are one at a time, and one ends where it is when the agent does", async () => {
-    const { state, trims, trimsBy, lookAfter, trimmer } = node();
+    const { volume, trims, trimsBy, lookAfter, trimmer } = node();
     await lookAfter(0);
     trimsBy(
       (_volume, signal) =>
@@ -155,10 +165,10 @@ describe("a node's trims", () => {
         }),
     );
     const looks = [lookAfter(HOUR_MS), lookAfter(HOUR_MS)];
-    while (state.trimming === undefined) await Promise.resolve();
+    await eventually("the trim to begin", () => volume.state.trim !== undefined);
     await trimmer.stop();
     await Promise.all(looks);
     expect(trims()).toBe(1);
-    expect(state.record.lastTrim).toBeUndefined();
+    expect(volume.state.record.lastTrim).toBeUndefined();
   });
 });

@@ -2,13 +2,13 @@ import { describe, expect, it } from "@jest/globals";
 import {
   acceptedGrant,
   type EmergencyFacts,
-  grantOf,
   grantRead,
   isAlive,
   reachableGrant,
   shouldSpendGrant,
 } from "../../../../src/agent/decide/decide-emergency.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { readGrant } from "../../../../src/contracts/kinds/grant.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const offered = { size: "2Gi", minAvailable: "200Mi", expiry: "2026-01-02T00:00:00Z", epoch: 4 };
@@ -20,7 +20,7 @@ const facts = (change: Partial<EmergencyFacts> = {}): EmergencyFacts => ({
   capacityBytes: GIB,
   availableBytes: 199 * MIB,
   memberAhead: false,
-  grant: grantOf(offered),
+  grant: readGrant(offered),
   alive: true,
   running: undefined,
   retryMs: 0,
@@ -119,7 +119,7 @@ describe("an emergency grant", () => {
       ["m2"],
     ],
   ])("reaches with %s", (_what, grantedBytes, members, sizeBytes, spares) => {
-    const reached = reachableGrant({ ...grantOf(offered), sizeBytes: grantedBytes }, GIB, members);
+    const reached = reachableGrant({ ...readGrant(offered), sizeBytes: grantedBytes }, GIB, members);
     expect(reached).toMatchObject({ grant: { sizeBytes }, spares });
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { nextTrim, type TrimFacts, trimDueAtMs } from "../../../../src/agent/decide/decide-next-trim.ts";
+import { decideNextTrim, type TrimFacts, trimDueAtMs } from "../../../../src/agent/decide/decide-next-trim.ts";
 
 const HOUR_MS = 3_600_000;
 const NOW_MS = 1_000 * HOUR_MS;
@@ -16,8 +16,8 @@ const facts = (change: Partial<TrimFacts> = {}): TrimFacts => ({
 
 describe("the next trim of a node", () => {
   it("is due when the time has passed since the last one, and its own share of a tenth of it", () => {
-    expect(nextTrim([facts()], NOW_MS)).toBe(handle(8));
-    expect(nextTrim([facts()], NOW_MS - 1)).toBeUndefined();
+    expect(decideNextTrim([facts()], NOW_MS)).toBe(handle(8));
+    expect(decideNextTrim([facts()], NOW_MS - 1)).toBeUndefined();
   });
 
   it("of a volume that was never trimmed is due at its own share of the time, so that one policy is no storm", () => {
@@ -30,28 +30,28 @@ describe("the next trim of a node", () => {
     const late = facts({ handle: handle(2), sinceMs: NOW_MS - 80 * HOUR_MS });
     const later = facts({ handle: handle(3), sinceMs: NOW_MS - 90 * HOUR_MS });
     const notYet = facts({ handle: handle(4), sinceMs: NOW_MS - HOUR_MS });
-    expect(nextTrim([late, later, notYet], NOW_MS)).toBe(handle(3));
-    expect(nextTrim([notYet, later, late], NOW_MS)).toBe(handle(3));
+    expect(decideNextTrim([late, later, notYet], NOW_MS)).toBe(handle(3));
+    expect(decideNextTrim([notYet, later, late], NOW_MS)).toBe(handle(3));
   });
 
   it("follows the policy's schedule of now, not of when it was trimmed last", () => {
     const everHour = facts({ sinceMs: NOW_MS - 2 * HOUR_MS, everyMs: HOUR_MS });
-    expect(nextTrim([everHour], NOW_MS)).toBe(handle(8));
+    expect(decideNextTrim([everHour], NOW_MS)).toBe(handle(8));
   });
 
   it("leaves a volume that gave way alone for a while, and takes another meanwhile", () => {
     const gaveWay = facts({ sinceMs: NOW_MS - 90 * HOUR_MS, notBeforeMs: NOW_MS + 1 });
     const other = facts({ handle: handle(2) });
-    expect(nextTrim([gaveWay, other], NOW_MS)).toBe(handle(2));
-    expect(nextTrim([gaveWay], NOW_MS)).toBeUndefined();
-    expect(nextTrim([gaveWay], NOW_MS + 1)).toBe(handle(8));
+    expect(decideNextTrim([gaveWay, other], NOW_MS)).toBe(handle(2));
+    expect(decideNextTrim([gaveWay], NOW_MS)).toBeUndefined();
+    expect(decideNextTrim([gaveWay], NOW_MS + 1)).toBe(handle(8));
   });
 
   it("does not wait for a clock that was far ahead at the last one", () => {
-    expect(nextTrim([facts({ sinceMs: NOW_MS + 500 * HOUR_MS })], NOW_MS)).toBe(handle(8));
+    expect(decideNextTrim([facts({ sinceMs: NOW_MS + 500 * HOUR_MS })], NOW_MS)).toBe(handle(8));
   });
 
   it("is none on a node without volumes", () => {
-    expect(nextTrim([], NOW_MS)).toBeUndefined();
+    expect(decideNextTrim([], NOW_MS)).toBeUndefined();
   });
 });

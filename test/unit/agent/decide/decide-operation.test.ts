@@ -1,19 +1,20 @@
 import { describe, expect, it } from "@jest/globals";
 import {
   decideOperation,
+  decideUnmountedShrink,
   type IdleReason,
   type OperationFacts,
-  type TargetFacts,
 } from "../../../../src/agent/decide/decide-operation.ts";
-import { decideUnmountedShrink } from "../../../../src/agent/decide/decide-unmounted-shrink.ts";
-import type { Operation } from "../../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import type { Operation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import type { Target } from "../../../../src/contracts/kinds/target.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 
-const target = (change: Partial<TargetFacts> = {}): TargetFacts => ({
+const target = (change: Partial<Target> = {}): Target => ({
   sizeBytes: 4 * GIB,
   fromBytes: 2 * GIB,
   epoch: 3,
   decidedAt: "2026-01-01T00:00:10Z",
+  notAfterMs: undefined,
   ...change,
 });
 const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
@@ -35,18 +36,18 @@ const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
 const unmountedShrink: Partial<OperationFacts> = {
   shrinksOnlyUnmounted: true,
   sizeBytes: 4 * GIB,
-  target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfter: "2026-01-01T00:05:10Z" }),
+  target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfterMs: Date.parse("2026-01-01T00:05:10Z") }),
 };
+const shrinking = { kind: "Shrink", decidedAt: "2026-01-01T00:00:00Z", cancelling: false } as const;
 const shrinkOperation: Operation = {
   kind: "Shrink",
   from: "4Gi",
   to: "1Gi",
   epoch: 3,
-  decidedAt: "2026-01-01T00:00:00Z",
+  decidedAt: shrinking.decidedAt,
   startedAt: "2026-01-01T00:00:01Z",
   step: "shrinking",
 };
-const shrinking = { kind: "Shrink", decidedAt: shrinkOperation.decidedAt, cancelling: false } as const;
 
 describe("deciding what to do about a volume's size", () => {
   it.each<[string, Partial<OperationFacts>, IdleReason]>([
@@ -132,7 +133,7 @@ describe("deciding what to do about a volume's size", () => {
     expect(decision).toMatchObject({ act: "Refuse", message: expect.stringMatching(/epoch 2 .* epoch 3/) });
   });
 
-  it.each<[string, Partial<TargetFacts>, IdleReason]>([
+  it.each<[string, Partial<Target>, IdleReason]>([
     ["the size is there already", { sizeBytes: 2 * GIB, fromBytes: GIB }, "AtTarget"],
     ["the filesystem has outgrown it", { sizeBytes: 1.5 * GIB, fromBytes: GIB }, "DecidedOnAnotherSize"],
   ])("lets a deposed leader's target lie where %s: it stalls nothing", (_where, change, reason) => {
@@ -157,7 +158,7 @@ describe("deciding what to do about a volume's size", () => {
       const running = facts({ sizeBytes: 3 * GIB, running: shrinking, target: stays });
       expect(decideOperation(running)).toMatchObject({
         act: "CancelShrink",
-        message: expect.stringMatching(/not wanted any more/),
+        message: expect.stringMatching(/no longer wanted/),
       });
       const after = facts({ sizeBytes: 3 * GIB, endedDecidedAt: shrinking.decidedAt, target: stays });
       expect(decideOperation(after)).toMatchObject({ act: "Nothing", reason: "AtTarget" });
@@ -230,7 +231,7 @@ describe("a filesystem that shrinks only while it is unmounted", () => {
     ["at a target that names no time", { target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB }) }, nowMs],
     [
       "at a time that cannot be read",
-      { target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfter: "soon" }) },
+      { target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfterMs: Number.NaN }) },
       nowMs,
     ],
     ["while it is mounted", { mounted: true }, nowMs],
@@ -243,7 +244,7 @@ describe("a filesystem that shrinks only while it is unmounted", () => {
     ["when it is to be removed", { removalWanted: true }, nowMs],
     [
       "at a target to grow",
-      { target: target({ sizeBytes: 8 * GIB, fromBytes: 4 * GIB, notAfter: "2027-01-01T00:00:00Z" }) },
+      { target: target({ sizeBytes: 8 * GIB, fromBytes: 4 * GIB, notAfterMs: Date.parse("2027-01-01T00:00:00Z") }) },
       nowMs,
     ],
     ["before what was interrupted is ended", { interrupted: shrinkOperation }, nowMs],

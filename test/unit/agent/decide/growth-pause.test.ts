@@ -1,18 +1,17 @@
 import { describe, expect, it } from "@jest/globals";
-import { pino } from "pino";
-import { DEVICE_WAIT_OVER, type OperationRunner } from "../../../../src/agent/apply/run-operation.ts";
+import type { OperationRunner } from "../../../../src/agent/apply/run-operation.ts";
 import { DEVICE_PATIENCE_MS, spendEmergency } from "../../../../src/agent/apply/spend-emergency.ts";
 import { decideOperation } from "../../../../src/agent/decide/decide-operation.ts";
-import { GROWTH_LOOK_MS, GROWTH_PAUSE_MS } from "../../../../src/agent/decide/growth-pause.ts";
 import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
-import {
-  factsOf,
-  type ReconcileEnvironment,
-  reconcileVolume,
-} from "../../../../src/agent/volumes/reconcile-node-volume.ts";
-import { newVolumeState, type VolumeState, volumeOf } from "../../../../src/agent/volumes/volume-state.ts";
-import type { LastOperation, MemberSpec } from "../../../../src/api/filesystem-layout.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { factsOf, GROWTH_LOOK_MS, GROWTH_PAUSE_MS } from "../../../../src/agent/gather/operation-facts.ts";
+import type { NodeVolume } from "../../../../src/agent/volumes/node-volume.ts";
+import { reconcileNodeVolume } from "../../../../src/agent/volumes/reconcile-node-volume.ts";
+import { isCancelledFor } from "../../../../src/agent/volumes/volume-state.ts";
+import type { LastOperation, MemberSpec } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
+import { buildRunning, buildVolume } from "../../../builders/node-volume.ts";
+import { reconcileEnvironment } from "../../../builders/reconcile-environment.ts";
 import { buildSampledReading } from "../../../builders/sampled-reading.ts";
 import { buildSpanLayout, buildSpanMember } from "../../../builders/span-layout.ts";
 
@@ -41,18 +40,16 @@ interface Situation {
 }
 
 /** A span of one device of 1Gi, nearly full, with a grant of 2Gi, so long after that extend's end. */
-function stateAfter(
+function volumeAfter(
   sinceMs: number,
   { last, others = [], deviceBytes = GIB, usedBytes = GIB, availableBytes }: Situation,
-): VolumeState {
+): NodeVolume {
   const record = {
     ...recordWithLayout(buildSpanLayout({ members: [UNGROWN, ...others] }), undefined),
     grant: { size: "2Gi", minAvailable: "200Mi", expiry: "2026-01-02T00:00:00Z", epoch: 3 },
     lastOperation: { ...FAILED, ...last },
   };
-  return {
-    ...newVolumeState(record, true),
-    mounted: { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" },
+  return buildVolume(record, {
     members: [{ name: "m0", state: "Present", sizeBytes: usedBytes, deviceBytes }],
     sizeBytes: GIB,
     operationEndedMs: ENDED_MS,
@@ -61,25 +58,20 @@ function stateAfter(
       takenMs: ENDED_MS + sinceMs,
       availableBytes: availableBytes ?? 100 * MIB,
     }),
-  };
+  });
 }
 
 /** What its emergency asks for then. */
-async function spentBy(state: VolumeState, sinceMs: number): Promise<string[]> {
+async function spentBy(volume: NodeVolume, sinceMs: number): Promise<string[]> {
   const spent: string[] = [];
-  const runner: OperationRunner = {
-    start: async (_state, { to }) => void spent.push(to),
-    shrinkUnmounted: async () => undefined,
-    cancelAndWait: async () => undefined,
-    abandon: async () => undefined,
-  };
+  const runner: Pick<OperationRunner, "start"> = { start: async (_volume, { to }) => void spent.push(to) };
   const clock = { nowMs: () => NOW_MS, monotonicMs: () => ENDED_MS + sinceMs };
-  await spendEmergency({ runner, clock, bootID: "boot-1", log: pino({ level: "silent" }) }, state);
+  await spendEmergency({ runner, clock, bootID: "boot-1", log: createLogger("test", "silent") }, volume);
   return spent;
 }
 
 function spentAfter(sinceMs: number, last: Partial<LastOperation> = {}, others: MemberSpec[] = []): Promise<string[]> {
-  return spentBy(stateAfter(sinceMs, { last, others }), sinceMs);
+  return spentBy(volumeAfter(sinceMs, { last, others }), sinceMs);
 }
 
 describe("an emergency after an extend has waited in vain for a device", () => {
@@ -107,7 +99,7 @@ describe("an emergency after an extend has waited in vain for a device", () => {
 
 describe("a device that has followed late", () => {
   it("is no promise any more: an emergency takes it in at once", async () => {
-    expect(await spentBy(stateAfter(1, { deviceBytes: 2 * GIB }), 1)).toEqual(["2Gi"]);
+    expect(await spentBy(volumeAfter(1, { deviceBytes: 2 * GIB }), 1)).toEqual(["2Gi"]);
   });
 
   it.each<[string, number, number, object | "done"]>([
@@ -115,24 +107,14 @@ describe("a device that has followed late", () => {
     ["not looked for once it has come", 1, 2 * GIB, "done"],
     ["not looked for after the pause", GROWTH_PAUSE_MS, GIB, "done"],
   ])("is %s", async (_what, sinceMs, deviceBytes, outcome) => {
-    const state = stateAfter(sinceMs, { deviceBytes });
+    const volume = volumeAfter(sinceMs, { deviceBytes });
     const layout = buildSpanLayout({ members: [UNGROWN], nodeName: "node-a" });
-    const { members } = state;
-    const environment = {
-      nodeName: "node-a",
-      states: new Map([[state.handle, state]]),
-      layouts: { get: () => layout },
-      layoutsKnown: () => true,
-      storage: { shrinksUnmounted: () => false, members: async () => members },
-      records: { write: async () => undefined },
-      staging: { adopt: async () => undefined },
-      sampler: { setMinAvailable: () => undefined },
-      reporter: { report: async () => undefined },
+    const members = volume.state.mounted?.members ?? [];
+    const environment = reconcileEnvironment(volume, () => layout, {
+      storage: { members: async () => members },
       clock: { nowMs: () => NOW_MS, monotonicMs: () => ENDED_MS + sinceMs },
-      bootID: "boot-1",
-      log: pino({ level: "silent" }),
-    } as unknown as ReconcileEnvironment;
-    expect(await reconcileVolume(environment, state.handle)).toEqual(outcome);
+    });
+    expect(await reconcileNodeVolume(environment, volume.handle)).toEqual(outcome);
   });
 });
 
@@ -144,7 +126,7 @@ describe("the target that stands after an emergency has waited in vain", () => {
   });
   const decidedAfter = (sinceMs: number, deviceBytes = GIB) => {
     const clock = { nowMs: () => NOW_MS, monotonicMs: () => ENDED_MS + sinceMs };
-    const state = stateAfter(sinceMs, { last: { emergency: true }, deviceBytes });
+    const { state } = volumeAfter(sinceMs, { last: { emergency: true }, deviceBytes });
     return decideOperation(factsOf({ layoutsKnown: () => true, clock }, state, layout));
   };
 
@@ -160,30 +142,31 @@ describe("the target that stands after an emergency has waited in vain", () => {
 
 describe("an extend that waits for a device", () => {
   const waiting = (sinceMs: number, { emergency = false, ...situation }: Situation & { emergency?: boolean } = {}) => {
-    const cancel = new AbortController();
-    const state = stateAfter(0, { last: { outcome: "Succeeded" }, ...situation });
-    const operation = { kind: "Extend" as const, from: "1Gi", to: "2Gi", epoch: 3, startedAt: "", step: "", emergency };
-    state.running = { operation, cancel, ended: Promise.resolve(), startedMs: ENDED_MS, begun: true };
-    return spentBy(state, sinceMs).then((spent) => ({ spent, reason: cancel.signal.reason as unknown }));
+    const volume = volumeAfter(0, { last: { outcome: "Succeeded" }, ...situation });
+    const operation = { ...buildRunning("Extend").operation, from: "1Gi", to: "2Gi", epoch: 3, emergency };
+    volume.dispatch({ type: "OperationStarted", operation, startedMs: ENDED_MS });
+    volume.dispatch({ type: "OperationRecorded" });
+    const signal = volume.signalOf("running");
+    return spentBy(volume, sinceMs).then((spent) => ({ spent, isGivenUp: isCancelledFor(signal, "DeviceLate") }));
   };
 
   it.each([true, false])("gives it up early while the disk fills (an emergency's: %s)", async (emergency) => {
-    expect(await waiting(DEVICE_PATIENCE_MS - 1, { emergency })).toEqual({ spent: [], reason: undefined });
-    expect(await waiting(DEVICE_PATIENCE_MS, { emergency })).toEqual({ spent: [], reason: DEVICE_WAIT_OVER });
+    expect(await waiting(DEVICE_PATIENCE_MS - 1, { emergency })).toEqual({ spent: [], isGivenUp: false });
+    expect(await waiting(DEVICE_PATIENCE_MS, { emergency })).toEqual({ spent: [], isGivenUp: true });
   });
 
   it("gives it up early, too, where the driver refuses and the device has the size", async () => {
-    const { reason } = await waiting(DEVICE_PATIENCE_MS, { deviceBytes: 2 * GIB });
-    expect(reason).toBe(DEVICE_WAIT_OVER);
+    const { isGivenUp } = await waiting(DEVICE_PATIENCE_MS, { deviceBytes: 2 * GIB });
+    expect(isGivenUp).toBe(true);
   });
 
   it("waits on while there is room", async () => {
-    const { reason } = await waiting(DEVICE_PATIENCE_MS, { availableBytes: 300 * MIB });
-    expect(reason).toBeUndefined();
+    const { isGivenUp } = await waiting(DEVICE_PATIENCE_MS, { availableBytes: 300 * MIB });
+    expect(isGivenUp).toBe(false);
   });
 
   it("is left alone where no member is to grow", async () => {
-    const { reason } = await waiting(DEVICE_PATIENCE_MS, { deviceBytes: 2 * GIB, usedBytes: 2 * GIB });
-    expect(reason).toBeUndefined();
+    const { isGivenUp } = await waiting(DEVICE_PATIENCE_MS, { deviceBytes: 2 * GIB, usedBytes: 2 * GIB });
+    expect(isGivenUp).toBe(false);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { engineAddresses } from "../../../../src/agent/engine-link/engine-endpoints.ts";
-import type { EndpointSlice } from "../../../../src/kube/resources.ts";
+import type { EndpointSlice } from "../../../../src/contracts/kubernetes/resources.ts";
 
 function slice(
   endpoints: EndpointSlice["endpoints"],
@@ -9,6 +9,7 @@ function slice(
   return {
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",
+    addressType: "IPv4",
     metadata: { name: "a" },
     ports: [port],
     endpoints,

@@ -5,7 +5,7 @@ import {
   recordWithLayout,
   targetOf,
 } from "../../../../src/agent/gather/layout-record.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
 
 const member = (file: string) => [{ name: "member-0", size: "1Gi", source: { loop: { file } } }];

@@ -1,11 +1,11 @@
 // When a node looks whether its spans' data can be moved, and what becomes of what it finds.
 import { describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
-import { createMovingWatch } from "../../../../src/agent/gather/moving-watch.ts";
+import { createMovingWatch } from "../../../../src/agent/gather/mount-watches.ts";
 import { layoutStatus } from "../../../../src/agent/report/layout-status.ts";
-import { newVolumeState, type VolumeState, volumeOf } from "../../../../src/agent/volumes/volume-state.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesystem-layout.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
+import { buildMount, buildRunning, buildVolume, mountOf, type VolumeChange } from "../../../builders/node-volume.ts";
 import { buildSpanLayout } from "../../../builders/span-layout.ts";
 import { createRecordingLog } from "../../../fakes/recording-log.ts";
 
@@ -13,14 +13,13 @@ const SNAPSHOTS = "it has 3 snapshots";
 const MINUTE_MS = 60_000;
 
 /** One mounted volume, in which its user makes and deletes snapshots. */
-function node(layout: FilesystemLayout = buildSpanLayout({}, { immovable: "said before" })) {
+function node(layout: FilesystemLayout = buildSpanLayout({}, { immovable: "said before" }), change: VolumeChange = {}) {
   const record = recordWithLayout(layout, undefined);
-  const mount = () => ({ ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" });
-  const state: VolumeState = { ...newVolumeState(record, true), mounted: mount() };
+  const volume = buildVolume(record, change);
   const world = { immovable: undefined as string | undefined, fails: false, looks: 0, nowMs: 0 };
   const told: string[] = [];
   const watch = createMovingWatch({
-    states: new Map([[state.handle, state]]),
+    volumes: new Map([[volume.handle, volume]]),
     storage: {
       immovable: async () => {
         world.looks += 1;
@@ -32,24 +31,26 @@ function node(layout: FilesystemLayout = buildSpanLayout({}, { immovable: "said 
     log: createRecordingLog().log,
     changed: (handle) => void told.push(handle),
   });
-  const said = (): string | undefined => layoutStatus({ state, nodeName: "node-a", nowMs: 0, live: layout }).immovable;
+  const said = (): string | undefined =>
+    layoutStatus({ state: volume.state, nodeName: "node-a", nowMs: 0, live: layout }).immovable;
   const lookAfter = (passedMs: number): Promise<void> => {
     world.nowMs += passedMs;
     return watch.look();
   };
-  return { state, world, told, said, lookAfter, mount };
+  const mount = (): void => volume.dispatch({ type: "Mounted", volume: buildMount(record) });
+  return { volume, world, told, said, lookAfter, mount };
 }
 
 describe("whether a span's data can be moved", () => {
   it("is what was said last until somebody has looked at this mount", async () => {
-    const { state, said, lookAfter, mount, world } = node();
+    const { volume, said, lookAfter, mount, world } = node();
     expect(said()).toBe("said before");
     await lookAfter(0);
     expect(said()).toBeUndefined();
-    state.mounted = undefined;
+    volume.dispatch({ type: "Unmounted" });
     expect(said()).toBe("said before");
     world.immovable = SNAPSHOTS;
-    state.mounted = mount();
+    mount();
     expect(said()).toBe("said before");
     await lookAfter(0);
     expect(said()).toBe(SNAPSHOTS);
@@ -83,26 +84,21 @@ describe("whether a span's data can be moved", () => {
   });
 
   it("is not what a look found that a shrink has overtaken", async () => {
-    const { state, world, said, lookAfter } = node();
+    const { volume, world, said, lookAfter } = node();
     const looking = lookAfter(0);
-    if (state.mounted !== undefined) state.moving = { mounted: state.mounted, immovable: SNAPSHOTS };
+    volume.dispatch({ type: "MovingChecked", volume: mountOf(volume), immovable: SNAPSHOTS });
     await looking;
     expect([world.looks, said()]).toEqual([1, SNAPSHOTS]);
   });
 
-  it.each<[string, Partial<VolumeState>, FilesystemLayout]>([
-    [
-      "on which an operation runs",
-      { running: { operation: { kind: "Shrink" } } as VolumeState["running"] },
-      buildSpanLayout(),
-    ],
+  it.each<[string, VolumeChange, FilesystemLayout]>([
+    ["on which an operation runs", { running: buildRunning("Shrink") }, buildSpanLayout()],
     ["that is mounted nowhere", { mounted: undefined }, buildSpanLayout()],
     ["that is being unmounted", { closing: true }, buildSpanLayout()],
     ["that does not answer", { hung: true }, buildSpanLayout()],
     ["of one member that stays", {}, buildLayout()],
   ])("is not looked at in a volume %s", async (_what, change, layout) => {
-    const { state, world, lookAfter } = node(layout);
-    Object.assign(state, change);
+    const { world, lookAfter } = node(layout, change);
     await lookAfter(0);
     expect(world.looks).toBe(0);
   });

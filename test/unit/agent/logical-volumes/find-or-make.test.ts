@@ -1,15 +1,19 @@
 import { status } from "@grpc/grpc-js";
 import { describe, expect, it } from "@jest/globals";
 import { type FindOrMakeParts, findOrMake } from "../../../../src/agent/logical-volumes/find-or-make.ts";
-import type { LvmdCalls } from "../../../../src/agent/lvmd-client/lvmd-calls.ts";
-import { LvmdError } from "../../../../src/agent/lvmd-client/lvmd-error.ts";
-import { createVolumeLanes } from "../../../../src/agent/volumes/volume-lanes.ts";
-import { snapshotIdOf, volumeHandleOf } from "../../../../src/api/identity.ts";
-import type { LogicalVolume, LogicalVolumeSpec, LogicalVolumeStatus } from "../../../../src/api/logical-volume.ts";
-import type { Volume } from "../../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
-import type { KubeObject } from "../../../../src/kube/object.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { type LvmdCalls, LvmdError } from "../../../../src/agent/lvmd-client/lvmd-calls.ts";
+import type { Volume } from "../../../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import { snapshotIdOf, volumeHandleOf } from "../../../../src/contracts/identity.ts";
+import type {
+  LogicalVolume,
+  LogicalVolumeSpec,
+  LogicalVolumeStatus,
+} from "../../../../src/contracts/kinds/logical-volume.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { createKeyedQueue } from "../../../../src/platform/process/async/keyed-queue.ts";
 import { VOLUME_UID } from "../../../builders/filesystem-layout.ts";
+import { doubleOf } from "../../../fakes/double-of.ts";
+import { servedClient } from "../../../fakes/served-client.ts";
 
 const SOURCE = volumeHandleOf("5a6b0f1e-0000-4000-8000-000000000001");
 const [COPY, SNAPSHOT] = [volumeHandleOf(VOLUME_UID), snapshotIdOf(VOLUME_UID)];
@@ -35,7 +39,7 @@ function partsWith(present: Volume, wanted: LogicalVolume): FindOrMakeParts & { 
   const asked: string[] = [];
   let volume = present;
   const source = objectOf(SOURCE, {}, { volumeID: "of-source", currentSize: "1Gi" });
-  const lvmd: Partial<LvmdCalls> = {
+  const lvmd = doubleOf<LvmdCalls>("LvmdCalls", {
     volume: async () => volume,
     create: async ({ name, sizeBytes }) => {
       if (sizeBytes === volume.sizeBytes) return sizeBytes;
@@ -46,16 +50,13 @@ function partsWith(present: Volume, wanted: LogicalVolume): FindOrMakeParts & { 
       if (sourceVolume !== "of-source") throw new LvmdError(status.NOT_FOUND, "no such volume", "a snapshot");
       volume = volumeOf(name, Math.max(volume.sizeBytes, sizeBytes), accessType === "ro" ? "Vri-a-tz--" : "Vwi-a-tz--");
     },
-  };
+  });
   return {
     asked,
     nodeName: "node-a",
-    lanes: createVolumeLanes(),
-    lvmd: lvmd as LvmdCalls,
-    client: {
-      get: async <T extends KubeObject>(_resource: unknown, { name }: { name: string }) =>
-        (name === SOURCE ? source : wanted) as unknown as T,
-    },
+    queues: createKeyedQueue(),
+    lvmd,
+    client: servedClient({ get: async (_resource, { name }) => (name === SOURCE ? source : wanted) }),
     isBeingRemoved: () => false,
   };
 }
@@ -83,9 +84,8 @@ describe("a volume that is there already", () => {
   it("is told to be half made, and is left, where its source has gone meanwhile", async () => {
     const wanted = objectOf(COPY, OF_SOURCE);
     const parts = partsWith(volumeOf("copy", GIB, "Vwi-a-tz--"), wanted);
-    const get = async <T extends KubeObject>(_resource: unknown, { name }: { name: string }) =>
-      (name === SOURCE ? undefined : wanted) as unknown as T;
-    await expect(findOrMake({ ...parts, client: { get } }, wanted)).rejects.toMatchObject({
+    const client = servedClient({ get: async (_resource, { name }) => (name === SOURCE ? undefined : wanted) });
+    await expect(findOrMake({ ...parts, client }, wanted)).rejects.toMatchObject({
       code: status.NOT_FOUND,
       said: "there is no such object; logical volume copy of device class thin was begun for it, and is left half made",
     });
@@ -126,7 +126,7 @@ describe("a volume that is there already", () => {
     const wanted = objectOf(COPY, OF_SOURCE);
     const parts = partsWith(volumeOf("copy", GIB, "Vwi-a-tz--"), wanted);
     let unmounted = (): void => undefined;
-    const unmounting = parts.lanes.run(SOURCE, () => new Promise<void>((resolve) => (unmounted = resolve)));
+    const unmounting = parts.queues.run(SOURCE, () => new Promise<void>((resolve) => (unmounted = resolve)));
     await expect(findOrMake(parts, wanted)).rejects.toMatchObject({ code: status.UNAVAILABLE });
     unmounted();
     await unmounting;

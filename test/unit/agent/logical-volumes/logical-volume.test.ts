@@ -1,9 +1,9 @@
 import { status } from "@grpc/grpc-js";
 import { describe, expect, it } from "@jest/globals";
-import { orphansAmong } from "../../../../src/agent/logical-volumes/find-orphans.ts";
-import { tagsOf } from "../../../../src/agent/logical-volumes/volume-tags.ts";
-import { snapshotIdOf, volumeHandleOf } from "../../../../src/api/identity.ts";
-import type { LogicalVolume, LogicalVolumeSpec } from "../../../../src/api/logical-volume.ts";
+import { tagsOf } from "../../../../src/agent/logical-volumes/find-or-make.ts";
+import { orphansAmong } from "../../../../src/agent/logical-volumes/logical-volumes.ts";
+import { snapshotIdOf, volumeHandleOf } from "../../../../src/contracts/identity.ts";
+import type { LogicalVolume, LogicalVolumeSpec } from "../../../../src/contracts/kinds/logical-volume.ts";
 import { buildLayout, VOLUME_UID } from "../../../builders/filesystem-layout.ts";
 
 function makeObject(spec: Partial<LogicalVolumeSpec> = {}, name = volumeHandleOf(VOLUME_UID)): LogicalVolume {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "@jest/globals";
-import { createMemberSecrets } from "../../../../src/agent/member-drivers/member-secrets.ts";
-import type { KubeClient } from "../../../../src/kube/client/client.ts";
-import { KubeError } from "../../../../src/kube/kube-error.ts";
-import { SECRETS, type Secret } from "../../../../src/kube/resources.ts";
+import { createMemberSecrets } from "../../../../src/agent/member-drivers/node-calls.ts";
+import { SECRETS, type Secret } from "../../../../src/contracts/kubernetes/resources.ts";
+import type { KubeClient } from "../../../../src/platform/kube/client/client.ts";
+import { KubeError } from "../../../../src/platform/kube/kube-error.ts";
+import { servedClient } from "../../../fakes/served-client.ts";
 
 const reference = { namespace: "storage", name: "array" };
 const secret = (data: Record<string, string>): Secret => ({
@@ -13,12 +14,13 @@ const secret = (data: Record<string, string>): Secret => ({
 });
 
 /** An API server that has one Secret, or answers in another way. */
-const serving = (answer: () => Secret | undefined): Pick<KubeClient, "get"> => ({
-  get: async (resource, name) => {
-    expect([resource, name]).toEqual([SECRETS, reference]);
-    return answer() as never;
-  },
-});
+const serving = (answer: () => Secret | undefined): KubeClient =>
+  servedClient({
+    get: async (resource, name) => {
+      expect([resource, name]).toEqual([SECRETS, reference]);
+      return answer();
+    },
+  });
 
 describe("the Secrets of members' drivers", () => {
   it("are none where none is named, and nobody is asked", async () => {
@@ -48,7 +50,7 @@ describe("the Secrets of members' drivers", () => {
       () => {
         throw new KubeError("Forbidden", 403, "secrets is forbidden");
       },
-      /storage\/array.*is forbidden.*a Role and a RoleBinding in storage/,
+      /storage\/array.*is forbidden.*a Role in storage/,
     ],
   ])("that cannot be had say which, and what to do, where %s", async (_why, answer, message) => {
     await expect(createMemberSecrets(serving(answer)).read(reference)).rejects.toMatchObject({

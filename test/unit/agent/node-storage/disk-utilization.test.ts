@@ -1,5 +1,5 @@
 import { expect, it } from "@jest/globals";
-import { busiest } from "../../../../src/agent/node-storage/disk-utilization.ts";
+import { busiest } from "../../../../src/agent/node-storage/node-storage-reporter.ts";
 
 it.each<[string, Record<string, number>, Record<string, number>, number | undefined]>([
   ["of the busiest disk", { sda: 0, sdb: 100 }, { sda: 15_000, sdb: 45_100 }, 0.75],

@@ -4,11 +4,12 @@ import {
   isWorthTelling,
   startNodeStorageReporter,
 } from "../../../../src/agent/node-storage/node-storage-reporter.ts";
-import type { ApplyConfiguration, ApplyOptions, KubeClient } from "../../../../src/kube/client/client.ts";
-import { KubeError } from "../../../../src/kube/kube-error.ts";
-import { createLogger } from "../../../../src/process/log.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import type { ApplyConfiguration } from "../../../../src/platform/kube/client/client.ts";
+import { KubeError } from "../../../../src/platform/kube/kube-error.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
 import { makeDeviceClass } from "../../../builders/device-class.ts";
+import { servedClient } from "../../../fakes/served-client.ts";
 
 const log = createLogger("test", "silent");
 /** A node with neither lvmd nor other drivers. */
@@ -18,8 +19,8 @@ const NOTHING_ELSE = { classes: () => undefined, csiNode: () => undefined, ioUti
 function nodeStorageServer() {
   const objects = new Map<string, ApplyConfiguration>();
   const writes: string[] = [];
-  const client = {
-    apply: async (_point: string, _resource: unknown, given: ApplyConfiguration, options: ApplyOptions) => {
+  const client = servedClient({
+    apply: async (_point, _resource, given, options) => {
       const present = objects.get(given.metadata.name);
       if (options.subresource === "status" && present === undefined)
         throw new KubeError("NotFound", 404, given.metadata.name);
@@ -27,7 +28,7 @@ function nodeStorageServer() {
       writes.push(options.subresource ?? "object");
       return given;
     },
-  } as unknown as KubeClient;
+  });
   return { objects, writes, client };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { type NodeStorageFacts, nodeStorageStatus } from "../../../../src/agent/node-storage/node-storage-status.ts";
-import type { CSINode } from "../../../../src/kube/resources.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import type { CSINode } from "../../../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { makeDeviceClass, THIN_POOL } from "../../../builders/device-class.ts";
 
 const NOTHING: NodeStorageFacts = {

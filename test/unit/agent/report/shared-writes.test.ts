@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
-import { createSharedWrites } from "../../../../src/agent/report/shared-writes.ts";
-import { eventually } from "../../../fakes/eventually.ts";
+import { createSharedWrites } from "../../../../src/agent/report/status-reporter.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 /** Writes that end when the test says so; what each of them knew when it began, and how many there were at once. */
 function writes() {

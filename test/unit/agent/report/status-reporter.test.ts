@@ -1,14 +1,17 @@
 import { describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
-import { createStatusReporter } from "../../../../src/agent/report/status-reporter.ts";
+import { createStatusReporter, type StatusReporterParts } from "../../../../src/agent/report/status-reporter.ts";
+import type { MountedVolume } from "../../../../src/agent/storage/storage.ts";
+import { NodeVolume } from "../../../../src/agent/volumes/node-volume.ts";
 import { newVolumeState } from "../../../../src/agent/volumes/volume-state.ts";
-import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../../src/api/filesystem-layout.ts";
-import { createApplier } from "../../../../src/kube/client/apply-on-change.ts";
-import type { ApplyConfiguration, KubeClient } from "../../../../src/kube/client/client.ts";
-import { KubeError } from "../../../../src/kube/kube-error.ts";
-import { createLogger } from "../../../../src/process/log.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { createApplier, createOwnWrites } from "../../../../src/platform/kube/client/writes.ts";
+import { KubeError } from "../../../../src/platform/kube/kube-error.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
 import { buildSpanLayout } from "../../../builders/span-layout.ts";
+import { doubleOf } from "../../../fakes/double-of.ts";
+import { servedClient } from "../../../fakes/served-client.ts";
 import { waitFor } from "../../../harness/wait-for.ts";
 
 /** An API server with one layout; a status that names another version than the present one is refused. */
@@ -16,12 +19,20 @@ function layoutOnServer() {
   let version = 1;
   let live: FilesystemLayout | undefined = buildSpanLayout();
   const said: (boolean | undefined)[] = [];
+  let requests = 0;
   const server = {
     onRead: (): void => undefined,
     onApply: async (): Promise<void> => undefined,
     /** A field that its definition does not know. */
     knows: (_status: FilesystemLayoutStatus): string | undefined => undefined,
     said,
+    /** Refused ones, too. */
+    requests: () => requests,
+    grant: (size: string): void => {
+      server.edit();
+      const emergency = { size, minAvailable: "64Mi", expiry: "2030-01-01T00:00:00Z", epoch: 1 };
+      live = live && { ...live, spec: { ...live.spec, emergency } };
+    },
     give: (nodeName: string | undefined, status?: FilesystemLayoutStatus): void => {
       version += 1;
       live = live && { ...live, spec: { ...live.spec, nodeName }, ...(status === undefined ? {} : { status }) };
@@ -35,13 +46,14 @@ function layoutOnServer() {
     },
     layout: () => live && { ...live, metadata: { ...live.metadata, resourceVersion: String(version) } },
   };
-  const client = {
+  const client = servedClient({
     get: async () => {
       const layout = server.layout();
       server.onRead();
       return layout;
     },
-    apply: async (_point: string, _resource: unknown, configuration: ApplyConfiguration) => {
+    apply: async (_point, _resource, configuration) => {
+      requests += 1;
       await server.onApply();
       const unknown = server.knows(configuration["status"] as FilesystemLayoutStatus);
       // As kube-apiserver says it: test/contract/apply.test.ts.
@@ -58,9 +70,11 @@ function layoutOnServer() {
       const status = configuration["status"] as FilesystemLayoutStatus;
       said.push(status.mounted);
       live = live && { ...live, status };
-      return live;
+      const written = server.layout();
+      if (written === undefined) throw new KubeError("NotFound", 404, "there is no such layout");
+      return written;
     },
-  } as unknown as KubeClient;
+  });
   return { server, client };
 }
 
@@ -68,62 +82,63 @@ function layoutOnServer() {
 function spanOfNode() {
   const { server, client } = layoutOnServer();
   let cached = server.layout() ?? buildSpanLayout();
-  const state = newVolumeState(recordWithLayout(cached, undefined), false);
+  const volume = new NodeVolume(newVolumeState(recordWithLayout(cached, undefined), false));
   const reporter = createStatusReporter({
     nodeName: "node-a",
-    states: new Map([[state.handle, state]]),
-    layouts: { get: () => cached, keys: () => [] } as never,
+    volumes: new Map([[volume.handle, volume]]),
+    layouts: doubleOf<StatusReporterParts["layouts"]>("ReadableStore", { get: () => cached }),
     client,
     applier: createApplier(client),
-    events: { record: () => undefined } as never,
+    ownWrites: createOwnWrites({ monotonicMs: () => 0 }),
+    events: { record: () => undefined, flush: async () => undefined },
     clock: { nowMs: () => 0, monotonicMs: () => 0 },
     log: createLogger("test", "silent"),
   });
   const hear = (): void => {
     cached = server.layout() ?? cached;
   };
-  return { state, reporter, server, hear };
+  return { volume, reporter, server, hear };
 }
 
 describe("announcing that a node holds a volume", () => {
   it("says so in the layout, and marks it as held", async () => {
-    const { state, reporter, server } = spanOfNode();
-    await reporter.announce(state.handle);
+    const { volume, reporter, server } = spanOfNode();
+    await reporter.announce(volume.handle);
     expect(server.layout()?.status).toMatchObject({ mounted: true, nodeName: "node-a" });
-    expect(state.held).toBe(true);
+    expect(volume.state.held).toBe(true);
   });
 
   it.each([
     ["given to another node", "node-b"],
     ["taken back", undefined],
   ])("says nothing of a volume that was %s, whatever is remembered of it here", async (_what, nodeName) => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     server.give(nodeName);
-    await expect(reporter.announce(state.handle)).rejects.toThrow(`gives the volume to ${nodeName ?? "no node"}`);
+    await expect(reporter.announce(volume.handle)).rejects.toThrow(`gives the volume to ${nodeName ?? "no node"}`);
     expect(server.said).toEqual([]);
-    expect(state.held).toBe(false);
+    expect(volume.state.held).toBe(false);
   });
 
   it("says nothing of one that is taken back right after it was looked at", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     server.onRead = () => {
       server.onRead = () => undefined;
       server.give(undefined);
     };
-    await expect(reporter.announce(state.handle)).rejects.toThrow("gives the volume to no node");
+    await expect(reporter.announce(volume.handle)).rejects.toThrow("gives the volume to no node");
     expect(server.said).toEqual([]);
-    expect(state.held).toBe(false);
+    expect(volume.state.held).toBe(false);
   });
 
   it.each([
     ["was under way before", ["report", "announce"]],
     ["was asked for meanwhile", ["report", "announce", "report"]],
   ] as const)("is what the layout says in the end, though a report %s that knew less", async (_when, calls) => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     const underWay: (() => void)[] = [];
     server.onApply = () => new Promise((resolve) => underWay.push(resolve));
     let done = false;
-    const all = Promise.all(calls.map((call) => reporter[call](state.handle))).then(() => {
+    const all = Promise.all(calls.map((call) => reporter[call](volume.handle))).then(() => {
       done = true;
     });
     while (!done) {
@@ -136,130 +151,192 @@ describe("announcing that a node holds a volume", () => {
   });
 
   it("rejects when nobody can be told", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     server.onApply = () => Promise.reject(new KubeError("Unreachable", 0, "no answer"));
-    await expect(reporter.announce(state.handle)).rejects.toThrow("no answer");
-    expect(state.held).toBe(false);
+    await expect(reporter.announce(volume.handle)).rejects.toThrow("no answer");
+    expect(volume.state.held).toBe(false);
   });
 });
 
 describe("a report", () => {
+  it("is one request where it is asked for during another, which has said the same", async () => {
+    const { volume, reporter, server } = spanOfNode();
+    await Promise.all([reporter.report(volume.handle), reporter.report(volume.handle)]);
+    await reporter.report(volume.handle);
+    expect(server.requests()).toBe(1);
+  });
+
+  it("is one request right after another, though the node has not heard of that yet", async () => {
+    const { volume, reporter, server } = spanOfNode();
+    await reporter.report(volume.handle);
+    volume.dispatch({ type: "HoldAnnounced" });
+    await reporter.report(volume.handle);
+    expect(server.layout()?.status?.mounted).toBe(true);
+    expect(server.requests()).toBe(2);
+  });
+
+  it("is one request more where it was refused, and another writer has changed nothing that is said", async () => {
+    const { volume, reporter, server } = spanOfNode();
+    await reporter.report(volume.handle);
+    server.give("node-a");
+    volume.dispatch({ type: "HoldAnnounced" });
+    await reporter.report(volume.handle);
+    expect(server.requests()).toBe(3);
+  });
+
+  it("makes no request for a larger grant, which goes with what is new next", async () => {
+    const { volume, reporter, server, hear } = spanOfNode();
+    await reporter.report(volume.handle);
+    server.grant("3Gi");
+    hear();
+    await reporter.report(volume.handle);
+    // Longer than what is only on its way is left untold.
+    await new Promise((resolve) => setTimeout(resolve, 3500));
+    expect(server.requests()).toBe(1);
+    volume.dispatch({ type: "HoldAnnounced" });
+    await reporter.report(volume.handle);
+    expect(server.requests()).toBe(2);
+    expect(server.layout()?.status?.observedGeneration).toBe(server.layout()?.metadata.generation);
+  });
+
   it("tells of a layout that was seen and changes nothing with what is new next", async () => {
-    const { state, reporter, server, hear } = spanOfNode();
-    await reporter.report(state.handle);
+    const { volume, reporter, server, hear } = spanOfNode();
+    await reporter.report(volume.handle);
     server.edit();
     hear();
-    await reporter.report(state.handle);
+    await reporter.report(volume.handle);
     expect(server.said).toHaveLength(1);
-    state.held = true;
-    await reporter.report(state.handle);
+    volume.dispatch({ type: "HoldAnnounced" });
+    await reporter.report(volume.handle);
     expect(server.said).toHaveLength(2);
     expect(server.layout()?.status?.observedGeneration).toBe(server.layout()?.metadata.generation);
   });
 
   it("tells of it by itself where nothing new comes", async () => {
-    const { state, reporter, server, hear } = spanOfNode();
-    await reporter.report(state.handle);
+    const { volume, reporter, server, hear } = spanOfNode();
+    await reporter.report(volume.handle);
     server.edit();
     hear();
-    await reporter.report(state.handle);
+    await reporter.report(volume.handle);
     const isSeen = () => server.layout()?.status?.observedGeneration === server.layout()?.metadata.generation;
     await waitFor("the layout to be seen", async () => isSeen() || undefined);
     expect(server.said).toHaveLength(2);
+  });
+
+  it("tells of a grant that was lowered, though a larger one before it went unreported", async () => {
+    const { volume, reporter, server, hear } = spanOfNode();
+    await reporter.report(volume.handle);
+    for (const size of ["4Gi", "3Gi"]) {
+      server.grant(size);
+      hear();
+      await reporter.report(volume.handle);
+    }
+    const isSeen = () => server.layout()?.status?.observedGeneration === server.layout()?.metadata.generation;
+    await waitFor("the layout to be seen", async () => isSeen() || undefined);
+    expect(server.requests()).toBe(2);
   });
 
   it.each([
     ["another node has the volume, and has said so", "node-b"],
     ["no node has it", undefined],
   ])("changes nothing where %s, though this one has not heard of it", async (_what, nodeName) => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     const theirs = { nodeName: "node-b", mounted: true };
     server.give(nodeName, theirs);
-    await reporter.report(state.handle);
+    await reporter.report(volume.handle);
     expect(server.said).toEqual([]);
     expect(server.layout()?.status).toEqual(theirs);
   });
 
   it("changes nothing where the volume goes to another node while it is on its way", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     server.onApply = async () => {
       server.onApply = async () => undefined;
       server.give("node-b");
     };
-    await reporter.report(state.handle);
+    await reporter.report(volume.handle);
     expect(server.said).toEqual([]);
   });
 
   it("is written on what there is by now where somebody else has changed the layout", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     server.give("node-a");
-    await reporter.report(state.handle);
+    await reporter.report(volume.handle);
     expect(server.layout()?.status).toMatchObject({ nodeName: "node-a", mounted: false });
     expect(server.said).toHaveLength(1);
   });
 
   it("rejects where the layout never rests, so that it is tried again", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     server.onApply = async () => server.give("node-a");
-    await expect(reporter.report(state.handle)).rejects.toThrow("has been modified");
+    await expect(reporter.report(volume.handle)).rejects.toThrow("has been modified");
   });
 });
 
 describe("a report to an API server whose definition is older", () => {
-  const moving = { mounted: {} as never, immovable: "it has 3 snapshots" };
+  const mounted = doubleOf<MountedVolume>("MountedVolume", {});
+  const mountIt = (volume: NodeVolume): void => {
+    volume.dispatch({ type: "Mounted", volume: mounted });
+    volume.dispatch({ type: "MovingChecked", volume: mounted, immovable: "it has 3 snapshots" });
+  };
+  const refuse = (volume: NodeVolume, refusal: string): void => volume.dispatch({ type: "Decided", refusal });
 
   it("leaves out why data cannot be moved, and says all else", async () => {
-    const { state, reporter, server } = spanOfNode();
-    Object.assign(state, { moving, mounted: moving.mounted });
-    await reporter.report(state.handle);
+    const { volume, reporter, server } = spanOfNode();
+    mountIt(volume);
+    await reporter.report(volume.handle);
     expect(server.layout()?.status).toMatchObject({ mounted: true, immovable: "it has 3 snapshots" });
     server.knows = (status) => ("immovable" in status ? "immovable" : undefined);
-    Object.assign(state, { sizeBytes: 1, refusal: "a deposed leader" });
-    await reporter.report(state.handle);
+    volume.dispatch({ type: "SizeMeasured", sizeBytes: 1 });
+    refuse(volume, "a deposed leader");
+    await reporter.report(volume.handle);
     const { status } = server.layout() ?? {};
     expect(status).not.toHaveProperty("immovable");
     expect(status?.conditions).toContainEqual(expect.objectContaining({ message: "a deposed leader" }));
   });
 
   it("is left out with the reason that holds no longer than it, where the definition does not know it", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     const at = "2030-01-01T00:00:00.000Z";
     const shrink = { kind: "Shrink", from: "2Gi", to: "1Gi", epoch: 1, decidedAt: at, startedAt: at } as const;
     const end = { ...shrink, outcome: "FloorReached", reached: "2Gi", floor: "2Gi", endedAt: at } as const;
     const lastOperation = { ...end, reason: "DataImmovable", message: "it has 3 snapshots" };
-    Object.assign(state, { moving, mounted: moving.mounted, record: { ...state.record, lastOperation } });
-    await reporter.report(state.handle);
+    mountIt(volume);
+    volume.dispatch({ type: "LayoutRead", record: { ...volume.state.record, lastOperation } });
+    await reporter.report(volume.handle);
     expect(server.layout()?.status?.lastOperation).toEqual(lastOperation);
     server.knows = (status) => ("immovable" in status ? "immovable" : undefined);
-    Object.assign(state, { sizeBytes: 1, refusal: "a deposed leader" });
-    await reporter.report(state.handle);
+    volume.dispatch({ type: "SizeMeasured", sizeBytes: 1 });
+    refuse(volume, "a deposed leader");
+    await reporter.report(volume.handle);
     expect(server.layout()?.status?.lastOperation).toEqual({ ...lastOperation, reason: "ShrinkFloorReached" });
   });
 
   it("leaves out what members have allocated, with why data cannot be moved or without", async () => {
-    const { state, reporter, server } = spanOfNode();
+    const { volume, reporter, server } = spanOfNode();
     const members = [{ name: "m0", state: "Present", sizeBytes: GIB, allocatedBytes: 0 }] as const;
-    Object.assign(state, { moving, mounted: moving.mounted, members });
-    await reporter.report(state.handle);
+    mountIt(volume);
+    volume.dispatch({ type: "MembersFound", volume: mounted, members });
+    await reporter.report(volume.handle);
     expect(server.layout()?.status).toMatchObject({ members: [{ name: "m0", allocated: "0" }] });
     server.knows = ({ members: told }) =>
       told?.[0] && "allocated" in told[0] ? 'members[name="m0"].allocated' : undefined;
-    Object.assign(state, { refusal: "a deposed leader" });
-    await reporter.report(state.handle);
+    refuse(volume, "a deposed leader");
+    await reporter.report(volume.handle);
     expect(server.layout()?.status).toMatchObject({ immovable: "it has 3 snapshots" });
     expect(server.layout()?.status?.members).toEqual([{ name: "m0", size: "1Gi", state: "Present" }]);
     const knows = server.knows;
     server.knows = (status) => ("immovable" in status ? "immovable" : knows(status));
-    Object.assign(state, { refusal: "another one" });
-    await reporter.report(state.handle);
+    refuse(volume, "another one");
+    await reporter.report(volume.handle);
     expect(server.layout()?.status).not.toHaveProperty("immovable");
     expect(server.layout()?.status?.members).toEqual([{ name: "m0", size: "1Gi", state: "Present" }]);
   });
 
   it("fails for any other field", async () => {
-    const { state, reporter, server } = spanOfNode();
-    Object.assign(state, { moving, mounted: moving.mounted });
+    const { volume, reporter, server } = spanOfNode();
+    mountIt(volume);
     server.knows = () => "fsid";
-    await expect(reporter.report(state.handle)).rejects.toThrow(".status.fsid: field not declared");
+    await expect(reporter.report(volume.handle)).rejects.toThrow(".status.fsid: field not declared");
   });
 });

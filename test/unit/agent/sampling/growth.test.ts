@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { createGrowthTracker, type GrowthTracker } from "../../../../src/agent/sampling/growth.ts";
-import { MIB } from "../../../../src/units/quantity.ts";
+import { MIB } from "../../../../src/contracts/quantities/quantity.ts";
 
 function feed(
   tracker: GrowthTracker,

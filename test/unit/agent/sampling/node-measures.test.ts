@@ -1,15 +1,14 @@
 import { describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
-import { startNodeMeasurer } from "../../../../src/agent/sampling/node-measures.ts";
-import { isRecent, wireSample } from "../../../../src/agent/sampling/wire-sample.ts";
+import { isRecent, startNodeMeasurer, wireSample } from "../../../../src/agent/sampling/node-measures.ts";
 import { newVolumeState } from "../../../../src/agent/volumes/volume-state.ts";
-import { systemClock } from "../../../../src/process/clock.ts";
-import { createLogger } from "../../../../src/process/log.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { systemClock } from "../../../../src/platform/process/clock.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
 import { buildSampledReading } from "../../../builders/sampled-reading.ts";
 import { buildSpanLayout } from "../../../builders/span-layout.ts";
-import { eventually } from "../../../fakes/eventually.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const log = createLogger("test", "silent");
 const reading = buildSampledReading();

@@ -6,7 +6,7 @@ import {
   type SamplingFacts,
   samplingIntervalMs,
 } from "../../../../src/agent/sampling/sampling-interval.ts";
-import { MIB } from "../../../../src/units/quantity.ts";
+import { MIB } from "../../../../src/contracts/quantities/quantity.ts";
 
 const facts = (change: Partial<SamplingFacts> = {}): SamplingFacts => ({
   usedBytes: 500 * MIB,

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createSamplingThreads, type SamplingThreads } from "../../../../src/agent/sampling/sampling-threads.ts";
-import { systemClock } from "../../../../src/process/clock.ts";
-import { createLogger } from "../../../../src/process/log.ts";
-import { eventually } from "../../../fakes/eventually.ts";
+import { systemClock } from "../../../../src/platform/process/clock.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 /** Ends within a read of slot 2 the first time, and beats ever after. */
 const dyingOnce = (flagPath: string): string => `

@@ -1,13 +1,12 @@
 import { setImmediate } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { createThinPoolKeeper, type ThinPoolKeeper } from "../../../../src/agent/thin-pool/thin-pool-keeper.ts";
-import type { ClusterVolumePolicy } from "../../../../src/api/volume-policy.ts";
-import { DeviceClass, type ExtendThinPoolRequest } from "../../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
-import { createLogger } from "../../../../src/process/log.ts";
-import { createMetricsRegistry } from "../../../../src/process/metrics-registry.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
-import { eventually } from "../../../fakes/eventually.ts";
-import { waitFor } from "../../../harness/wait-for.ts";
+import { DeviceClass, type ExtendThinPoolRequest } from "../../../../src/contracts/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { ClusterVolumePolicy } from "../../../../src/contracts/kinds/volume-policy.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { createLogger } from "../../../../src/platform/process/log.ts";
+import { createMetricsRegistry } from "../../../../src/platform/process/metrics/metrics-server.ts";
+import { eventually, waitFor } from "../../../harness/wait-for.ts";
 
 const POLICY: ClusterVolumePolicy = {
   apiVersion: "tidemark.dev/v1alpha1",

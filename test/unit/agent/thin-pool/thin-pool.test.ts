@@ -2,12 +2,12 @@ import { describe, expect, it } from "@jest/globals";
 import {
   decideThinPool,
   METADATA_MAX_BYTES,
+  readGrowth,
   type ThinPoolFacts,
   type ThinPoolGrowth,
 } from "../../../../src/agent/thin-pool/decide-thin-pool.ts";
-import { readGrowth } from "../../../../src/agent/thin-pool/read-growth.ts";
-import type { ClusterVolumePolicy } from "../../../../src/api/volume-policy.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import type { ClusterVolumePolicy } from "../../../../src/contracts/kinds/volume-policy.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 
 const GRAIN = 4 * MIB;
 const aPool = (facts: Partial<ThinPoolFacts> = {}): ThinPoolFacts => ({
@@ -75,10 +75,20 @@ describe("what is done about a thin pool", () => {
       "the group has nothing left",
       { dataUsedRatio: 0.9, groupFreeBytes: GRAIN - 1 },
       {},
-      /has 4.00Mi left|has 4Mi left/,
+      /4.00Mi are left beyond the spare/,
     ],
-    ["it is at its max", { dataUsedRatio: 0.99 }, { maxBytes: 100 * GIB }, /max is 100Gi/],
-    ["it is over its max", { dataUsedRatio: 0.99 }, { maxBytes: 50 * GIB }, /max is 50Gi/],
+    [
+      "it is at its max",
+      { dataUsedRatio: 0.99 },
+      { maxBytes: 100 * GIB },
+      /max of ClusterVolumePolicy pools \(100Gi\)/,
+    ],
+    [
+      "it is over its max",
+      { dataUsedRatio: 0.99 },
+      { maxBytes: 50 * GIB },
+      /max of ClusterVolumePolicy pools \(50Gi\)/,
+    ],
   ])("is to say that it is full where %s", (_why, facts, change, message) =>
     expect(decideThinPool(aPool(facts), growth(change))).toMatchObject({
       kind: "hold",

@@ -4,21 +4,26 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
 import { createNodeRecords, type NodeRecords } from "../../../../src/agent/volumes/node-records.ts";
-import { directEffects } from "../../../../src/process/effects.ts";
-import { createFilePort } from "../../../../src/process/file-port.ts";
+import { directEffects } from "../../../../src/platform/process/effects/effects.ts";
+import { createFilePort } from "../../../../src/platform/process/effects/file-port.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
 import { buildSpanLayout } from "../../../builders/span-layout.ts";
 
 describe("the node's records", () => {
   let directory: string;
   let unreadable: string[];
+  let whyUnreadable: unknown[];
   let records: NodeRecords;
   const record = recordWithLayout(buildLayout(), undefined);
 
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), "tidemark-records-"));
     unreadable = [];
-    records = createNodeRecords(directory, createFilePort(directEffects), (path) => unreadable.push(path));
+    whyUnreadable = [];
+    records = createNodeRecords(directory, createFilePort(directEffects), (path, error) => {
+      unreadable.push(path);
+      whyUnreadable.push(error);
+    });
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
@@ -79,6 +84,16 @@ describe("the node's records", () => {
     await records.write({ ...record, epoch: 2 }, "PowerCut");
     expect(readdirSync(directory)).toEqual([`${record.handle}.json`]);
   });
+
+  it.each(["members", "former"])(
+    "are refused by the length of %s alone, where it is one of thousands of items",
+    (list) => {
+      const span = recordWithLayout(buildSpanLayout(), undefined);
+      writeFileSync(join(directory, `${span.handle}.json`), JSON.stringify({ ...span, [list]: Array(30_000).fill(1) }));
+      expect(records.readAll()).toEqual([]);
+      expect(whyUnreadable).toMatchObject([{ issues: [{ code: "too_big", path: [list] }] }]);
+    },
+  );
 
   it("report one that cannot be read, and read the others", async () => {
     await records.write(record, "PowerCut");

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { type ChartInput, drawChart } from "../../../../demo/show/picture/chart.ts";
 import { byteTicks, secondTicks } from "../../../../demo/show/picture/chart-scale.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { spacePoint } from "../../../builders/run-log.ts";
 
 const INPUT: ChartInput = {

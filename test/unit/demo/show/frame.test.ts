@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import type { Scene } from "../../../../demo/show/script/scene.ts";
 import { type Paint, renderFrame, storyText } from "../../../../demo/show/views/frame.ts";
 import { createPlainView } from "../../../../demo/show/views/plain-view.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { tideLog } from "../../../builders/run-log.ts";
 
 const SCENE: Scene = {

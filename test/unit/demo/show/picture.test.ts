@@ -3,7 +3,7 @@ import { drawPicture } from "../../../../demo/show/picture/picture.ts";
 import { markLabels } from "../../../../demo/show/picture/picture-labels.ts";
 import { createRunLog } from "../../../../demo/show/run/run-log.ts";
 import { summarize } from "../../../../demo/show/views/summary.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { endedOperation, tideLog } from "../../../builders/run-log.ts";
 
 function picture(log = tideLog()): string {

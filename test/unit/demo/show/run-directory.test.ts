@@ -13,11 +13,11 @@ import {
   removeStaleRuns,
 } from "../../../../demo/show/run/run-directory.ts";
 import { makeFixedVolume } from "../../../../demo/show/script/fixed-volume.ts";
-import { createCommandPort } from "../../../../src/process/command-port.ts";
-import { directEffects } from "../../../../src/process/effects.ts";
-import { MIB } from "../../../../src/units/quantity.ts";
-import { eventually } from "../../../fakes/eventually.ts";
+import { MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { createCommandPort } from "../../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../../src/platform/process/effects/effects.ts";
 import { describeReal } from "../../../harness/real-parts.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const commands = createCommandPort(directEffects);
 let base: string;
@@ -132,6 +132,6 @@ describeReal("a run directory that somebody else has made", ["root"], () => {
 
   it("is no base for a run", () => {
     chownSync(base, 65534, 65534);
-    expect(() => createRunDirectory(base)).toThrow("belongs to somebody else");
+    expect(() => createRunDirectory(base)).toThrow("belongs to another user");
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { createRunLog } from "../../../../demo/show/run/run-log.ts";
 import { averageCapacityBytes, percentiles, type RunFigures, summarize } from "../../../../demo/show/views/summary.ts";
 import { summaryLines } from "../../../../demo/show/views/summary-view.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { endedOperation, spacePoint, tideLog } from "../../../builders/run-log.ts";
 
 const FIGURES: RunFigures = {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { verifyFiles } from "../../../../demo/show/script/verify.ts";
 import { followWriter, type Writer } from "../../../../demo/show/writers/writer.ts";
-import { eventually } from "../../../fakes/eventually.ts";
+import { eventually } from "../../../harness/wait-for.ts";
 
 const MIB = 1024 * 1024;
 /** What the simulated filesystem keeps for itself. */

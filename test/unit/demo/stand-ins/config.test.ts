@@ -30,8 +30,8 @@ describe("the standalone configuration", () => {
   });
 
   it.each([
-    [["--port", "70000"], "--port 70000 is no port"],
-    [["--fs-type", "zfs"], "--fs-type zfs is none of btrfs, ext4, xfs"],
+    [["--port", "70000"], "--port 70000 is not a port"],
+    [["--fs-type", "zfs"], "--fs-type zfs is not one of btrfs, ext4, xfs"],
     [["--initial-size", "1GB"], '"1GB" is not a quantity'],
   ])("refuses %j", (args, text) => {
     expect(() => readConfig(args)).toThrow(text);

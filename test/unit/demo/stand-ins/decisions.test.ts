@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { decideMount } from "../../../../demo/stand-ins/kubelet.ts";
 import { decideResize } from "../../../../demo/stand-ins/resizer.ts";
-import type { PersistentVolumeClaim, StorageClass } from "../../../../src/kube/resources.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import type { PersistentVolumeClaim, StorageClass } from "../../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildBoundClaim, buildPersistentVolume } from "../../../builders/volume.ts";
 
 const volume = buildPersistentVolume();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { createVolumeRequest, persistentVolumeOf } from "../../../../demo/stand-ins/volume-request.ts";
-import { VolumeCapability_AccessMode_Mode as Mode } from "../../../../src/gen/csi/v1/csi.ts";
-import type { StorageClass } from "../../../../src/kube/resources.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { VolumeCapability_AccessMode_Mode as Mode } from "../../../../src/contracts/gen/csi/v1/csi.ts";
+import type { StorageClass } from "../../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildBoundClaim, CLAIM_REF, HANDLE, VOLUME_UID } from "../../../builders/volume.ts";
 
 const storageClass: StorageClass = {

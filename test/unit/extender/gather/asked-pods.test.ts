@@ -1,8 +1,8 @@
 // Which questions are believed: those about a pod that is there, unbound, with the claims that it has.
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import type { Pod } from "../../../../src/contracts/kubernetes/resources.ts";
+import { MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { type AskedPods, createAskedPods } from "../../../../src/extender/gather/asked-pods.ts";
-import type { Pod } from "../../../../src/kube/resources.ts";
-import { MIB } from "../../../../src/units/quantity.ts";
 import { addClasses, addNode, buildClaim, buildPod, createFleet, type Fleet } from "../../../builders/placement.ts";
 
 const SMALL = 1000;

@@ -1,17 +1,15 @@
 // Under which epoch a new leader writes, by each record that an older one may have left.
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Filesystem, SizeTarget } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
-import { EPOCH_ANNOTATION } from "../../../../src/api/names.ts";
-import { EPOCH_MAX } from "../../../../src/api/schema.ts";
-import type { KubeClient } from "../../../../src/kube/client/client.ts";
+import type { Filesystem, SizeTarget } from "../../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { EPOCH_ANNOTATION } from "../../../../src/contracts/names.ts";
+import { EPOCH_MAX } from "../../../../src/contracts/schema/schema.ts";
 import { createLeadership, type Leadership } from "../../../../src/policy-engine/apply/leadership.ts";
 import { readConfig } from "../../../../src/policy-engine/config.ts";
-import type { Caches } from "../../../../src/policy-engine/gather/caches.ts";
 import { buildFilesystem, buildLayout } from "../../../builders/volume.ts";
+import { engineCaches } from "../../../fakes/engine-caches.ts";
 import { createLeaseServer, type LeaseServer } from "../../../fakes/lease-server.ts";
 import { createRecordingLog } from "../../../fakes/recording-log.ts";
-import { cacheOf } from "../../../harness/budgeted-namespace.ts";
 import { waitFor } from "../../../harness/wait-for.ts";
 
 const CONFIG = readConfig(["--lease-namespace", "tidemark-system"], {});
@@ -44,16 +42,12 @@ interface Recorded {
 
 /** The first epoch of a leader that finds this, and hears nothing more. */
 async function firstEpoch({ filesystem, layout }: Recorded): Promise<number> {
-  const caches = {
-    synced: Promise.resolve(),
-    filesystems: cacheOf<Filesystem>(),
-    layouts: cacheOf<FilesystemLayout>(),
-  };
+  const caches = engineCaches();
   if (filesystem !== undefined) caches.filesystems.put(filesystem);
   if (layout !== undefined) caches.layouts.put(layout);
   const { log } = createRecordingLog();
-  const client = leases.client() as KubeClient;
-  leadership = createLeadership(client, caches as unknown as Caches, CONFIG, log, () => {
+  const client = leases.client();
+  leadership = createLeadership(client, caches, CONFIG, log, () => {
     epochs.push(leadership.epoch() ?? 0);
   });
   leadership.start();

@@ -1,7 +1,7 @@
 // What becomes of a target whose write ends other than well: one that may stand on the API server counts, one that does not is asked anew.
 import { describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { BudgetedNamespace } from "../../../harness/budgeted-namespace.ts";
 
 const metrics = createEngineMetrics(() => true);
@@ -57,7 +57,72 @@ describe("a target", () => {
   });
 });
 
+describe("an extend", () => {
+  /** As large as its policy lets it be, and fuller than its rule lets it be each time. */
+  const extend = async (namespace: BudgetedNamespace): Promise<void> => {
+    namespace.use("v0", 0.85);
+    await namespace.decide();
+    namespace.watch();
+    namespace.nodeReachesTarget("v0");
+    namespace.use("v0", 0.5);
+    namespace.watch();
+    await namespace.decide();
+    namespace.watch();
+    namespace.tick(2);
+    await namespace.decide();
+    namespace.watch();
+  };
+  const aQuietVolume = async (): Promise<BudgetedNamespace> => {
+    const namespace = new BudgetedNamespace(1000 * GIB, [{ sizeBytes: 10 * GIB, usedRatio: 0.5 }], metrics);
+    await namespace.decide();
+    namespace.watch();
+    expect(namespace.reasonOf("v0")).toBe("WithinBounds");
+    namespace.writes.length = 0;
+    return namespace;
+  };
+
+  it("that is over soon is its target, which says why, and the next grant", async () => {
+    const namespace = await aQuietVolume();
+    await extend(namespace);
+    expect(namespace.sizeBytes("v0")).toBeGreaterThan(10 * GIB);
+    expect(namespace.writes).toEqual(["target v0", "grant v0"]);
+    const target = namespace.targetOf("v0");
+    expect(target).toMatchObject({ policy: "shop/default", reason: "RuleFired" });
+    expect(target?.message).toContain("extend from 10Gi to");
+  });
+
+  it("is reported by itself where it takes long", async () => {
+    const namespace = await aQuietVolume();
+    namespace.use("v0", 0.85);
+    await namespace.decide();
+    namespace.watch();
+    namespace.tick(2);
+    await namespace.decide();
+    expect(namespace.writes).toEqual(["target v0"]);
+    namespace.tick(2);
+    await namespace.decide();
+    expect(namespace.writes).toEqual(["target v0", "status v0"]);
+    expect(namespace.reasonOf("v0")).toBe("OperationInProgress");
+  });
+
+  it("is reported with those before it once there are four, so that the next leader knows how many there were", async () => {
+    const namespace = await aQuietVolume();
+    for (let count = 0; count < 4; count += 1) await extend(namespace);
+    expect(namespace.writes.filter((write) => write === "status v0")).toHaveLength(1);
+    expect(namespace.extendsReported("v0")).toBe(4);
+  });
+});
+
 describe("a grant", () => {
+  it("is not written again because the cache does not show it yet", async () => {
+    const namespace = aFullVolume();
+    namespace.use("v0", 0.5);
+    await namespace.decide();
+    namespace.tick(1);
+    await namespace.decide();
+    expect(namespace.writes.filter((write) => write === "grant v0")).toHaveLength(1);
+  });
+
   it("that is on its way while its target is refused is not overtaken: what is asked for meanwhile is decided after it", async () => {
     const namespace = aFullVolume();
     namespace.holdGrants();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { newGrant, sendGuidance } from "../../../../src/policy-engine/apply/precautions.ts";
 import type { Gathered } from "../../../../src/policy-engine/gather/gather-facts.ts";
 import { createVolumeRegistry, type Guided } from "../../../../src/policy-engine/gather/volume-registry.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aVolume, NOW_MS } from "../../../builders/facts.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
 

@@ -1,7 +1,13 @@
 // Shortcuts for these suites: compile or fail loudly.
-import { compileExpression, type Expression, type Wanted } from "../../../../src/policy-engine/cel/expression.ts";
-import type { ExpressionProblem } from "../../../../src/policy-engine/cel/problem.ts";
-import { compileVariables, type Variables } from "../../../../src/policy-engine/cel/variables.ts";
+
+import type { ExpressionProblem } from "../../../../src/policy-engine/cel/errors.ts";
+import {
+  compileExpression,
+  compileVariables,
+  type Expression,
+  type Variables,
+  type Wanted,
+} from "../../../../src/policy-engine/cel/expression.ts";
 
 type NamedExpressions = readonly { name: string; expression: string }[];
 

@@ -76,11 +76,11 @@ describe("a value that is not there", () => {
 
   it.each([
     ["volume.usedRatio < 0.9", { usedRatio: undefined }, "StaleMetrics"],
-    ["!(volume.usedRatio >= 0.9)", { usedRatio: Number.NaN }, "MetricsContradict"],
-    ["volume.usedBytes < 5", { usedBytes: -1 }, "MetricsContradict"],
-    ["volume.usedBytes < 5", { usedBytes: 0.5 }, "MetricsContradict"],
-    ["volume.growthBytesPerSecond < 5.0", { growthBytesPerSecond: Infinity }, "MetricsContradict"],
-    ["volume.usedRatioMax('1h') < 0.5", { capacityBytes: 0 }, "MetricsContradict"],
+    ["!(volume.usedRatio >= 0.9)", { usedRatio: Number.NaN }, "MetricsInconsistent"],
+    ["volume.usedBytes < 5", { usedBytes: -1 }, "MetricsInconsistent"],
+    ["volume.usedBytes < 5", { usedBytes: 0.5 }, "MetricsInconsistent"],
+    ["volume.growthBytesPerSecond < 5.0", { growthBytesPerSecond: Infinity }, "MetricsInconsistent"],
+    ["volume.usedRatioMax('1h') < 0.5", { capacityBytes: 0 }, "MetricsInconsistent"],
     ["volume.labels.team == 'a'", {}, "RuleError"],
     ["volume.usedBytes % (size(volume.name) - 6) > 1", {}, "RuleError"],
     ["int(volume.secondsToFull) > 1", { secondsToFull: Infinity }, "RuleError"],

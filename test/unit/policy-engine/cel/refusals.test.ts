@@ -1,6 +1,6 @@
 // What does not compile: each with the position of what is wrong and words that help.
 import { describe, expect, it } from "@jest/globals";
-import { compileVariables } from "../../../../src/policy-engine/cel/variables.ts";
+import { compileVariables } from "../../../../src/policy-engine/cel/expression.ts";
 import { problemIn } from "./compiled.ts";
 
 describe("refused with position and hint", () => {
@@ -41,9 +41,9 @@ describe("refused with position and hint", () => {
     ["volume.usedRatio", "volume.usedRatio", "a double, a bool is needed", "compare it"],
     ["volume", "volume", "not a value by itself", "name one of its fields"],
     ["volume.name.matches(volume.namespace)", "volume.namespace", "not a literal", "write it as a string"],
-    ["volume.name.matches(r'(a)\\1')", "r'(a)\\1'", "no RE2 expression", "no backreferences"],
-    ["volume.name.matches('(?=a)')", "'(?=a)'", "no RE2 expression", "no lookaround"],
-    ["volume.name.matches('[')", "'['", "no RE2 expression", undefined],
+    ["volume.name.matches(r'(a)\\1')", "r'(a)\\1'", "not an RE2 expression", "no backreferences"],
+    ["volume.name.matches('(?=a)')", "'(?=a)'", "not an RE2 expression", "no lookaround"],
+    ["volume.name.matches('[')", "'['", "not an RE2 expression", undefined],
     ["matches(volume.name, 'a')", "matches(volume.name, 'a')", "unknown function matches()", "value.matches(…)"],
     ["volume.name.percent() == ''", "volume.name.percent()", "unknown method percent()", "percent(…)"],
     ["now.getHours('+02:00') == 3", "'+02:00'", "not a time zone", "offsets are not supported"],

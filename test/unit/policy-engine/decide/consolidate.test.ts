@@ -1,15 +1,15 @@
 import { describe, expect, it } from "@jest/globals";
-import { dataProfilesOf } from "../../../../src/api/data-profiles.ts";
-import { stepBefore } from "../../../../src/api/decision-time.ts";
-import type { WantedTarget } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../../src/api/filesystem-layout.ts";
+import { dataProfilesOf } from "../../../../src/contracts/formulas/data-profiles.ts";
+import { stepBefore } from "../../../../src/contracts/formulas/decision-order.ts";
+import type { WantedTarget } from "../../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
 import { explain } from "../../../../src/policy-engine/decide/explain-decision.ts";
 import { mostBytes, type Plan } from "../../../../src/policy-engine/decide/plan.ts";
 import type { ConsolidationFacts, Facts } from "../../../../src/policy-engine/facts/facts.ts";
-import { consolidationFacts } from "../../../../src/policy-engine/gather/consolidation-facts.ts";
+import { consolidationFacts } from "../../../../src/policy-engine/gather/gather-facts.ts";
 import { NO_CEILINGS, readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aVolume, NOW_MS, type VolumeShape } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
 import { buildFilesystem } from "../../../builders/volume.ts";
@@ -37,7 +37,7 @@ describe("a filesystem that is to have fewer members", () => {
     const plan = decide(facts(), aPolicy(), LARGE);
     expect(plan).toMatchObject({
       kind: "shrink",
-      reason: "SlotsWanted",
+      reason: "AttachSlotsNeeded",
       members: 2,
       fromBytes: 10 * GIB,
       sizeBytes: 10 * GIB,
@@ -50,8 +50,7 @@ describe("a filesystem that is to have fewer members", () => {
   const failed = (outcome: LastOperation["outcome"]) =>
     ({ kind: "Shrink", outcome, endedAtMs: NOW_MS - 1000, reason: undefined, floorBytes: undefined }) as const;
   it.each<[string, Facts, Parameters<typeof aPolicy>[0], string, RegExp]>([
-    ["by default: the mode of shrinks is Recommend", facts(), { mode: { extend: "Enforce" } }, "Recommended", /late/],
-    ["where shrinks wait for an approval", facts(), { mode: { shrink: "Approve" } }, "ApprovalRequired", /late/],
+    ["by default: the mode of shrinks is Recommend", facts(), { mode: { extend: "Enforce" } }, "RecommendOnly", /late/],
     [
       "outside of the window of shrinks",
       facts(),
@@ -102,14 +101,14 @@ describe("a filesystem that is to have fewer members", () => {
       facts({}, { obstacle: "a larger one needs a free slot" }),
       {},
       "NoSlotFree",
-      /late lacks 2 attach slots, but a larger one needs/,
+      /^a larger one needs a free slot: pod shop.late lacks 2 attach slots$/,
     ],
     [
       "while its data cannot be moved, whatever else is in the way",
       facts({ filesystem: { immovable: "it has 3 snapshots" } }, { obstacle: "a larger one needs a free slot" }),
       {},
       "ShrinkFloorReached",
-      /late lacks 2 attach slots, but it has 3 snapshots$/,
+      /^it has 3 snapshots: pod shop.late lacks 2 attach slots$/,
     ],
     ["while one is under way", facts({}, { underWay: true }), {}, "OperationInProgress", /late/],
   ])("is held %s", (_when, given, policy, reason, message) => {
@@ -155,14 +154,25 @@ describe("a filesystem that is to have fewer members", () => {
     const policy = aPolicy({ limits: { min: "1Gi", max: "1Ti", minAvailable: "1Mi" }, rules: [] });
     expect(decide({ ...given, filesystem }, policy, LARGE)).toMatchObject({
       kind,
-      reason: kind === "hold" ? "ShrinkFloorReached" : "SlotsWanted",
+      reason: kind === "hold" ? "ShrinkFloorReached" : "AttachSlotsNeeded",
+    });
+  });
+
+  it("that was not finished keeps the size that the peak of the last day needs", () => {
+    const smaller = { sizeBytes: 7 * GIB, growthBytes: 0 };
+    const policy = aPolicy({ rules: [] });
+    expect(decide(facts({ usedRatio: 0.3, peakRatio: 0.4 }, smaller), policy, LARGE)).toMatchObject({ kind: "shrink" });
+    expect(decide(facts({ usedRatio: 0.3, peakRatio: 0.68 }, smaller), policy, LARGE)).toMatchObject({
+      kind: "hold",
+      reason: "ShrinkFloorReached",
+      message: expect.stringMatching(/6\.[78]\d*Gi of 7Gi are used/),
     });
   });
 
   it("is held without a policy, and by a ceiling on modes", () => {
     expect(decide(facts(), undefined, NO_CEILINGS)).toMatchObject({ reason: "NoPolicy" });
     const plan = decide(facts(), aPolicy(), guarded({ max: "1Ti", modes: { shrink: "Recommend" } }));
-    expect(plan).toMatchObject({ kind: "hold", reason: "Recommended" });
+    expect(plan).toMatchObject({ kind: "hold", reason: "RecommendOnly" });
   });
 
   it.each<[string, Facts, Partial<Plan>]>([

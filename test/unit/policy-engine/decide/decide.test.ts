@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
-import { dataProfilesOf } from "../../../../src/api/data-profiles.ts";
-import type { ChangeReason, HoldReason } from "../../../../src/api/reasons.ts";
+import { dataProfilesOf } from "../../../../src/contracts/formulas/data-profiles.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import type { ChangeReason, HoldReason } from "../../../../src/contracts/reasons.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
 import type { Plan } from "../../../../src/policy-engine/decide/plan.ts";
 import type { Facts, RecentChanges } from "../../../../src/policy-engine/facts/facts.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
 import type { CompiledPolicy } from "../../../../src/policy-engine/policies/compiled-policy.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
 import { aVolume, NOW_MS, steadyHistory } from "../../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../../builders/policy.ts";
 
@@ -108,8 +108,8 @@ const cases: Record<string, Case> = {
     sizeBytes: 15 * GIB,
   },
   "extends by at least minStep, however little the rule asks for": {
-    facts: aVolume({ usedRatio: 0.61, filesystem: { growthBytesPerSecond: 20 * MIB } }),
-    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.secondsToFull < 300.0" }] }),
+    facts: aVolume({ usedRatio: 0.61 }),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio >= 0.6" }] }),
     plan: "extend",
     reason: "RuleFired",
     sizeBytes: 11 * GIB,
@@ -222,12 +222,12 @@ const cases: Record<string, Case> = {
     reason: "WithinBounds",
   },
   "counts 5 s of growth as minAvailable by default": {
-    facts: aVolume({ usedRatio: 0.7, filesystem: { growthBytesPerSecond: GIB } }),
+    facts: aVolume({ usedRatio: 0.7, reading: { growthBytesPerSecond: GIB } }),
     plan: "hold",
     reason: "WithinBounds",
   },
   "never counts more than 20% of capacity as minAvailable by default": {
-    facts: aVolume({ usedRatio: 0.79, filesystem: { growthBytesPerSecond: 100 * GIB } }),
+    facts: aVolume({ usedRatio: 0.79, reading: { growthBytesPerSecond: 100 * GIB } }),
     plan: "hold",
     reason: "WithinBounds",
   },
@@ -363,28 +363,28 @@ const cases: Record<string, Case> = {
     facts: aVolume(full),
     policy: aPolicy({ mode: { extend: "Recommend" } }),
     plan: "hold",
-    reason: "Recommended",
+    reason: "RecommendOnly",
     preview: "extend from 10Gi to 15Gi",
   },
   "recommends a shrink unless the policy says Enforce": {
     facts: aVolume(empty),
     policy: aPolicy({ mode: {} }),
     plan: "hold",
-    reason: "Recommended",
+    reason: "RecommendOnly",
     preview: "shrink from 10Gi to 2Gi",
   },
-  "asks for an approval and shows what would happen": {
+  "takes a mode of an earlier version for one that never acts": {
     facts: aVolume(full),
-    policy: aPolicy({ mode: { extend: "Approve" } }),
+    policy: aPolicy({ mode: { extend: "Approve" as "Enforce" } }),
     plan: "hold",
-    reason: "ApprovalRequired",
+    reason: "RecommendOnly",
     preview: "extend from 10Gi to 15Gi",
   },
   "recommends where a ceiling allows no more than that": {
     facts: aVolume(full),
     ceilings: ceilings({ max: "1Ti", modes: { extend: "Recommend" } }),
     plan: "hold",
-    reason: "Recommended",
+    reason: "RecommendOnly",
     message: /ClusterVolumePolicy guard/,
   },
   "cools down after an extend": {
@@ -447,7 +447,7 @@ const cases: Record<string, Case> = {
     facts: aVolume(empty),
     policy: aPolicy({ rules: [{ ...SHRINK_BELOW_30, for: "1h" }] }),
     plan: "hold",
-    reason: "RuleNotLongEnough",
+    reason: "RulePending",
     rule: "shrink-below-30",
     nextEligibleMs: NOW_MS + HOUR_MS,
   },
@@ -659,7 +659,7 @@ const cases: Record<string, Case> = {
     sizeBytes: Math.ceil((1280 * 10) / 9) * MIB,
   },
   "counts two seconds of the writer's peak into the reserve": {
-    facts: aVolume({ ...empty, filesystem: { peakWriteBytesPerSecond: GIB } }),
+    facts: aVolume({ ...empty, reading: { peakWriteBytesPerSecond: GIB } }),
     policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
     plan: "shrink",
     reason: "RuleFired",
@@ -758,7 +758,7 @@ const cases: Record<string, Case> = {
     facts: anExt4(),
     policy: aPolicy({ ...IN_WINDOW, mode: { shrink: "Recommend" } }),
     plan: "hold",
-    reason: "Recommended",
+    reason: "RecommendOnly",
   },
   "shrinks ext4 of a thin class at the next unmount, inside its window, and for five minutes": {
     facts: anExt4(),
@@ -875,7 +875,7 @@ const cases: Record<string, Case> = {
     facts: aVolume({ ...empty, filesystem: { lastOperation: floorFound(9.5 * GIB) } }),
     plan: "hold",
     reason: "ShrinkFloorReached",
-    message: /cannot safely be smaller than 9.50Gi now; nothing smaller is asked for before its use changes by 102Mi/,
+    message: /cannot shrink below 9.50Gi now; next try when its use changes by 102Mi/,
   },
   "forgets the floor of another size": {
     facts: aVolume({ ...empty, filesystem: { lastOperation: { ...floorFound(6 * GIB), reachedBytes: 9 * GIB } } }),
@@ -966,39 +966,39 @@ const cases: Record<string, Case> = {
   },
   "holds while nothing was measured": { facts: aVolume({ reading: "none" }), plan: "hold", reason: "StaleMetrics" },
   "holds on an old reading": {
-    facts: aVolume({ ...full, reading: { sampledAtMs: NOW_MS - 11_000 } }),
+    facts: aVolume({ ...full, reading: { takenMs: NOW_MS - 11_000 } }),
     plan: "hold",
     reason: "StaleMetrics",
   },
   "takes a reading for fresh for three intervals of its source": {
-    facts: aVolume({ ...full, reading: { sampledAtMs: NOW_MS - 40_000, source: "prometheus", intervalMs: 15_000 } }),
+    facts: aVolume({ ...full, reading: { takenMs: NOW_MS - 40_000, source: "prometheus", intervalMs: 15_000 } }),
     plan: "extend",
     reason: "RuleFired",
   },
   "holds on a reading from the future": {
-    facts: aVolume({ ...full, reading: { sampledAtMs: NOW_MS + 60_000 } }),
+    facts: aVolume({ ...full, reading: { takenMs: NOW_MS + 60_000 } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds on NaN": {
     facts: aVolume({ reading: { usedBytes: Number.NaN } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds on a negative figure": {
     facts: aVolume({ reading: { availableBytes: -1 } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds on figures that do not add up": {
     facts: aVolume({ reading: { usedBytes: 1 } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds on more used inodes than there are": {
     facts: aVolume({ reading: { inodesTotal: 10, inodesUsed: 11 } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds while the capacity lags a resize": {
     facts: aVolume({
@@ -1006,24 +1006,24 @@ const cases: Record<string, Case> = {
       reading: { capacityBytes: 10 * GIB, usedBytes: 9 * GIB, availableBytes: 1 * GIB },
     }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds while half of the members is shown, and data has one copy: that is a resize which is not over": {
     facts: aVolume({ reading: withCopies(0, 4.5 * GIB) }),
     plan: "hold",
-    reason: "MetricsContradict",
-    message: /shows 5Gi on members of 10Gi/,
+    reason: "MetricsInconsistent",
+    message: /reports 5Gi, but its devices have 10Gi/,
   },
   "holds while the capacity lags a resize of a filesystem whose data has two copies": {
     facts: aVolume({ sizeBytes: 12 * GIB, reading: withCopies(dataProfilesOf(["dup"]), 4.5 * GIB) }),
     plan: "hold",
-    reason: "MetricsContradict",
-    message: /shows 10Gi on members of 12Gi/,
+    reason: "MetricsInconsistent",
+    message: /reports 10Gi, but its devices have 12Gi/,
   },
   "holds while the filesystem shows more than its members have": {
     facts: aVolume({ reading: { capacityBytes: 12 * GIB, usedBytes: 10 * GIB, availableBytes: 2 * GIB } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds on a reading from before the last operation ended": {
     facts: aVolume({
@@ -1039,7 +1039,7 @@ const cases: Record<string, Case> = {
       },
     }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "extends on a fresh reading of the agent while Prometheus is down": {
     facts: aVolume({ ...full, facts: { metricsStale: true } }),
@@ -1061,21 +1061,21 @@ const cases: Record<string, Case> = {
   "holds after an operation whose end is no date, since no reading is known to be newer": {
     facts: aVolume({ ...full, filesystem: { lastOperation: endedAt(Number.NaN) } }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "holds on a reading of the very instant at which the last operation ended": {
     facts: aVolume({
       ...full,
-      reading: { sampledAtMs: NOW_MS - 200 },
+      reading: { takenMs: NOW_MS - 200 },
       filesystem: { lastOperation: endedAt(NOW_MS - 200) },
     }),
     plan: "hold",
-    reason: "MetricsContradict",
+    reason: "MetricsInconsistent",
   },
   "extends on a reading from right after the last operation ended": {
     facts: aVolume({
       ...full,
-      reading: { sampledAtMs: NOW_MS - 200 },
+      reading: { takenMs: NOW_MS - 200 },
       filesystem: { lastOperation: endedAt(NOW_MS - 201) },
     }),
     plan: "extend",
@@ -1096,7 +1096,7 @@ const cases: Record<string, Case> = {
   "leaves a running shrink alone on a reading that is stale": {
     facts: aVolume({
       usedRatio: 0.999,
-      reading: { sampledAtMs: NOW_MS - 60_000 },
+      reading: { takenMs: NOW_MS - 60_000 },
       filesystem: { operationInProgress: "Shrink" },
     }),
     plan: "hold",
@@ -1184,6 +1184,9 @@ const cases: Record<string, Case> = {
   },
 };
 
+/** Of a condition and an Event: what is read at once in `kubectl describe`. */
+const MESSAGE_LIMIT_CHARACTERS = 160;
+
 describe("decide", () => {
   it.each(Object.entries(cases))("%s", (_sentence, expected) => {
     const policy = expected.policy === "none" ? undefined : (expected.policy ?? aPolicy());
@@ -1193,6 +1196,7 @@ describe("decide", () => {
       reason: expected.reason,
       message: expect.stringMatching(expected.message ?? /./),
     });
+    expect(plan.message.length).toBeLessThanOrEqual(MESSAGE_LIMIT_CHARACTERS);
     if (expected.rule !== undefined) expect(plan.rule).toBe(expected.rule);
     if (plan.kind === "hold") {
       if (expected.nextEligibleMs !== undefined) expect(plan.nextEligibleMs).toBe(expected.nextEligibleMs);

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
-import { emergencyGrant, grantLimit, isGrantInDoubt } from "../../../../src/policy-engine/decide/emergency-grant.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import {
+  emergencyGrant,
+  grantLimit,
+  isGrantUncertain,
+} from "../../../../src/policy-engine/decide/decide-precautions.ts";
 import { NO_CEILINGS, readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aVolume } from "../../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80 } from "../../../builders/policy.ts";
 
@@ -45,7 +49,7 @@ describe("the emergency grant", () => {
     const none = (facts = aVolume(), spec = {}, ceilings = NO_CEILINGS) =>
       expect(emergencyGrant(facts, aPolicy({ ...MIN_AVAILABLE, ...spec }), ceilings)).toBeUndefined();
     none(aVolume(), { mode: { extend: "Recommend" } });
-    none(aVolume(), {}, readCeilings("guard", { max: "1Ti", modes: { extend: "Approve" } }));
+    none(aVolume(), {}, readCeilings("guard", { max: "1Ti", modes: { extend: "Recommend" } }));
     none(aVolume(), { suspend: true });
     none(aVolume(), { limits: { max: "10Gi", minAvailable: "1Gi" } });
     none(aVolume({ claim: { deleting: true } }));
@@ -59,14 +63,14 @@ describe("the emergency grant", () => {
   });
 
   it("is left as it is while the facts of the moment say nothing about it", () => {
-    expect(isGrantInDoubt(aVolume())).toBe(false);
-    expect(isGrantInDoubt(aVolume({ reading: "none" }))).toBe(true);
-    expect(isGrantInDoubt(aVolume({ filesystem: { operationInProgress: "Shrink" } }))).toBe(true);
+    expect(isGrantUncertain(aVolume())).toBe(false);
+    expect(isGrantUncertain(aVolume({ reading: "none" }))).toBe(true);
+    expect(isGrantUncertain(aVolume({ filesystem: { operationInProgress: "Shrink" } }))).toBe(true);
   });
 
   it.each([HOUR, -HOUR, 24 * HOUR, -24 * HOUR])("is given on a node whose clock differs by %d ms", (aheadMs) => {
     const facts = aVolume({ reading: { aheadMs } });
-    expect(isGrantInDoubt(facts)).toBe(false);
+    expect(isGrantUncertain(facts)).toBe(false);
     expect(emergencyGrant(facts, aPolicy(MIN_AVAILABLE), NO_CEILINGS)?.sizeBytes).toBe(15 * GIB);
   });
 

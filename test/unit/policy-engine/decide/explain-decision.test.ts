@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
 import { explain } from "../../../../src/policy-engine/decide/explain-decision.ts";
 import { sameConclusion } from "../../../../src/policy-engine/decide/plan.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aVolume, NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../../builders/policy.ts";
 
@@ -28,11 +28,11 @@ describe("explain", () => {
     expect(facts).toContainEqual(expect.objectContaining({ name: "changes in 24h", value: "1 extend, 0 shrinks" }));
   });
 
-  it("shows what each rule says, or why it cannot be told", () => {
+  it("shows what each rule says, or why it is unknown", () => {
     expect(explained.rules).toMatchObject([
       { name: "extend-at-80", verdict: "does not hold" },
-      { name: "shrink-below-30", verdict: "holds", forMs: 3_600_000, wishedBytes: 4 * GIB },
-      { name: "label", verdict: "cannot be told", because: expect.stringMatching(/x/) },
+      { name: "shrink-below-30", verdict: "holds", forMs: 3_600_000, candidateBytes: 4 * GIB },
+      { name: "label", verdict: "unknown", because: expect.stringMatching(/x/) },
     ]);
   });
 

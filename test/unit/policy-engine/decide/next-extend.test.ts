@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
-import { nextExtendUsedBytes } from "../../../../src/policy-engine/decide/next-extend.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { nextExtendUsedBytes } from "../../../../src/policy-engine/decide/decide-precautions.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
 import { aVolume } from "../../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80 } from "../../../builders/policy.ts";
 
@@ -15,7 +15,7 @@ describe("the next extend", () => {
   });
 
   it("counts a rule on the time to full at the present growth", () => {
-    const facts = aVolume({ filesystem: { growthBytesPerSecond: 10 * MIB } });
+    const facts = aVolume({ growth: 10 * MIB });
     const found = next(facts, { rules: [{ ...EXTEND_AT_80, when: "volume.secondsToFull < 300.0" }] });
     expect(Math.abs(found - (10 * GIB - 3000 * MIB))).toBeLessThan(PRECISION_BYTES);
   });
@@ -28,6 +28,19 @@ describe("the next extend", () => {
   it("is minAvailable's crossing where that comes first, or where no rule extends", () => {
     expect(next(aVolume(), { limits: { max: "100Gi", minAvailable: "4Gi" } })).toBe(6 * GIB);
     expect(next(aVolume(), { rules: [] })).toBe(9.5 * GIB);
+  });
+
+  it("is what it was before while that is right, and found again once growth has moved it", () => {
+    const rules = [{ ...EXTEND_AT_80, when: "volume.secondsToFull < 300.0" }];
+    const at = (growthBytesPerSecond: number, knownBytes?: number): number => {
+      const facts = aVolume({ reading: { growthBytesPerSecond } });
+      return nextExtendUsedBytes(facts, aPolicy({ rules }), NO_CEILINGS, knownBytes) ?? Number.NaN;
+    };
+    const found = at(10 * MIB);
+    expect(at(10 * MIB, found)).toBe(found);
+    for (const wrongBytes of [found + 2 * PRECISION_BYTES, found - 2 * PRECISION_BYTES, 1, 11 * GIB])
+      expect(at(10 * MIB, wrongBytes)).toBe(found);
+    expect(at(12 * MIB, found)).toBe(at(12 * MIB));
   });
 
   it("is now when a rule holds already", () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
-import { emergencyGrant } from "../../../../src/policy-engine/decide/emergency-grant.ts";
+import { emergencyGrant } from "../../../../src/policy-engine/decide/decide-precautions.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aVolume, NOW_MS, type VolumeShape } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
 
@@ -19,7 +19,7 @@ describe("an ordinary claim", () => {
     expect(decide(anOrdinary(full), aPolicy(), NO_CEILINGS)).toMatchObject({
       kind: "hold",
       reason: "ClaimBackendDisabled",
-      message: expect.stringContaining("set spec.claimBackend to Enabled"),
+      message: expect.stringContaining("set spec.claimBackend of policy shop/default to Enabled"),
     }));
 
   it("is left to another autoscaler while its annotations are there", () =>
@@ -77,7 +77,7 @@ describe("an ordinary claim", () => {
     it("is not extended again while its filesystem shows no more than before", () =>
       expect(decide(extended(10 * GIB, 10 * GIB), OPTED_IN, NO_CEILINGS)).toMatchObject({
         kind: "hold",
-        reason: "MetricsContradict",
+        reason: "MetricsInconsistent",
       }));
 
     it("is extended again when its filesystem has grown and is full again", () =>

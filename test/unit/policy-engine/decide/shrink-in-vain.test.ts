@@ -8,7 +8,7 @@ import { aVolume, NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
 import { buildLayout, HANDLE, reported } from "../../../builders/volume.ts";
 
-const policy = aPolicy({ behavior: { shrink: { cooldown: "0s" } } });
+const policy = aPolicy({ behavior: { shrink: { stabilization: "0s", cooldown: "0s" } } });
 const BUSY = { outcome: "Cancelled", reason: "FilesystemBusy", message: "somebody else is at work (balance)" } as const;
 const FAILED = { outcome: "Failed", reason: "ResizeFailed", message: "it failed" } as const;
 

@@ -1,13 +1,13 @@
 // The button by which people stop a shrink that runs: the policy goes, is suspended, or does not enforce shrinks any more.
 import { describe, expect, it } from "@jest/globals";
-import type { HoldReason } from "../../../../src/api/reasons.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import type { HoldReason } from "../../../../src/contracts/reasons.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
 import type { FilesystemFacts } from "../../../../src/policy-engine/facts/facts.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
 import type { CompiledPolicy } from "../../../../src/policy-engine/policies/compiled-policy.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aVolume } from "../../../builders/facts.ts";
-import { aPolicy } from "../../../builders/policy.ts";
+import { aPolicy, EXTEND_AT_80 } from "../../../builders/policy.ts";
 
 const shrinking = (policyShrink: FilesystemFacts["policyShrink"]) =>
   aVolume({ usedRatio: 0.1, filesystem: { operationInProgress: "Shrink", policyShrink } });
@@ -21,15 +21,9 @@ describe("a shrink that runs", () => {
       "the mode is Recommend",
       aPolicy({ mode: { extend: "Enforce", shrink: "Recommend" } }),
       NO_CEILINGS,
-      "Recommended",
+      "RecommendOnly",
     ],
-    [
-      "the mode is Approve",
-      aPolicy({ mode: { extend: "Enforce", shrink: "Approve" } }),
-      NO_CEILINGS,
-      "ApprovalRequired",
-    ],
-    ["a ceiling sets the mode to Recommend", aPolicy(), NO_SHRINKS, "Recommended"],
+    ["a ceiling sets the mode to Recommend", aPolicy(), NO_SHRINKS, "RecommendOnly"],
   ])("is stopped once, where %s", (_why, policy, ceilings, reason) => {
     const message = expect.stringContaining("the shrink that runs ends after its step");
     expect(decide(shrinking("Running"), policy, ceilings)).toMatchObject({
@@ -46,12 +40,12 @@ describe("a shrink that runs", () => {
   it.each<[string, CompiledPolicy | undefined, Ceilings, HoldReason]>([
     ["no policy selects the claim", undefined, NO_CEILINGS, "NoPolicy"],
     ["the policy is suspended", aPolicy({ suspend: true }), NO_CEILINGS, "PolicySuspended"],
-    ["a ceiling sets the mode to Recommend", aPolicy(), NO_SHRINKS, "Recommended"],
+    ["a ceiling sets the mode to Recommend", aPolicy(), NO_SHRINKS, "RecommendOnly"],
   ])("and is not begun by its node yet is stopped, too, where %s", (_why, policy, ceilings, reason) => {
     const facts = aVolume({ usedRatio: 0.1, filesystem: { policyShrink: "Running" } });
     expect(decide(facts, policy, ceilings)).toMatchObject({
       ...{ kind: "hold", reason, stopsShrink: true },
-      message: expect.stringContaining("does not begin any more"),
+      message: expect.stringContaining("the decided shrink does not begin"),
     });
   });
 
@@ -59,7 +53,7 @@ describe("a shrink that runs", () => {
     const facts = aVolume({ usedRatio: 0.1, filesystem: { operationInProgress: "Extend", policyShrink: "Running" } });
     expect(decide(facts, undefined, NO_CEILINGS)).toMatchObject({
       ...{ kind: "hold", reason: "NoPolicy", stopsShrink: true },
-      message: expect.stringContaining("the shrink that was decided does not begin any more"),
+      message: expect.stringContaining("the decided shrink does not begin"),
     });
   });
 
@@ -68,6 +62,23 @@ describe("a shrink that runs", () => {
     expect(decide(full, aPolicy(), NO_SHRINKS)).toMatchObject({ kind: "extend" });
     const facts = aVolume({ usedRatio: 0.1, filesystem: { policyShrink: "Running" } });
     expect(decide(facts, aPolicy(), NO_CEILINGS)).toMatchObject({ kind: "shrink" });
+  });
+
+  it("and is not begun yet is called off, too, where an extend is wanted that waits", () => {
+    const grows = {
+      name: "grows",
+      action: "Extend",
+      when: "volume.secondsToFull < 86400.0",
+      targetUsed: "60%",
+    } as const;
+    const policy = aPolicy({ mode: { extend: "Enforce", shrink: "Recommend" }, rules: [EXTEND_AT_80, grows] });
+    const facts = aVolume({ usedRatio: 0.5, growth: (4.8 * GIB) / 36_000, filesystem: { policyShrink: "Running" } });
+    expect(
+      decide({ ...facts, filesystem: { ...facts.filesystem, policyShrink: undefined } }, policy, NO_CEILINGS),
+    ).toMatchObject({
+      reason: "RulePending",
+    });
+    expect(decide(facts, policy, NO_CEILINGS)).toMatchObject({ reason: "RecommendOnly", stopsShrink: true });
   });
 
   it("goes on while its policy enforces shrinks, whatever the rules say by now", () => {

@@ -1,34 +1,25 @@
 import { describe, expect, it } from "@jest/globals";
-import type { Filesystem } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
-import { createStore } from "../../../../src/kube/cache/store.ts";
-import type { KubeObject } from "../../../../src/kube/object.ts";
-import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
-import { createDecideBatch } from "../../../../src/policy-engine/engine/decide-batch.ts";
-import type { World } from "../../../../src/policy-engine/gather/gather-facts.ts";
+import type { Filesystem } from "../../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import type { PersistentVolumeClaim } from "../../../../src/contracts/kubernetes/resources.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { createDecideBatch, type DecidingWorld } from "../../../../src/policy-engine/engine/decide-batch.ts";
 import type { PolicyBook } from "../../../../src/policy-engine/gather/policy-book.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/index.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
 import type { CompiledPolicy, PolicyProblem } from "../../../../src/policy-engine/policies/compiled-policy.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { buildClaim } from "../../../builders/claim.ts";
+import { engineCaches } from "../../../fakes/engine-caches.ts";
 
 const NOW_MS = Date.parse("2026-11-20T12:00:00Z");
 
-function storeOf<T extends KubeObject>(objects: readonly T[]) {
-  const store = createStore<T>({});
-  for (const object of objects) store.put(object);
-  return { store };
-}
-
 /** Volumes of 1 GiB, 90% used, by the names of their claims. */
-function worldOf(names: readonly string[]): World {
-  const claim = (name: string): PersistentVolumeClaim => ({
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: { namespace: "default", name, uid: name, creationTimestamp: "2026-11-01T00:00:00Z" },
-    spec: { resources: { requests: { storage: "10Gi" } } },
-  });
+function worldOf(names: readonly string[], promises = NOTHING_PROMISED): DecidingWorld {
+  const claim = (name: string): PersistentVolumeClaim => {
+    const { metadata, ...made } = buildClaim({ name });
+    return { ...made, metadata: { ...metadata, uid: name, creationTimestamp: "2026-11-01T00:00:00Z" } };
+  };
   const filesystem = (name: string): Filesystem => ({
     apiVersion: "tidemark.dev/v1alpha1",
     kind: "Filesystem",
@@ -42,26 +33,23 @@ function worldOf(names: readonly string[]): World {
     spec: { claimRef: { namespace: "default", name, uid: name }, backend: "loop", fsType: "btrfs" },
     status: { members: [{ name: "m0", size: "1Gi", state: "Present" }] },
   });
-  return {
-    caches: {
-      claims: storeOf(names.map(claim)),
-      filesystems: storeOf(names.map(filesystem)),
-      layouts: storeOf(names.map(layout)),
-      storageClasses: storeOf([]),
-      quotas: { store: { byIndex: () => [] } },
-    } as unknown as World["caches"],
-    promises: NOTHING_PROMISED,
-    metricsStale: () => false,
-  };
+  const caches = engineCaches();
+  for (const name of names) {
+    caches.claims.put(claim(name));
+    caches.filesystems.put(filesystem(name));
+    caches.layouts.put(layout(name));
+  }
+  return { caches, promises, evaluationIntervalMs: 15_000, metricsStale: () => false };
 }
 
-const NOTHING_PROMISED: World["promises"] = {
+const NOTHING_PROMISED: DecidingWorld["promises"] = {
+  entryOf: () => undefined,
   othersOver: () => ({ allBytes: 0, classBytes: 0 }),
   othersBytes: () => 0,
   grantShare: () => Number.POSITIVE_INFINITY,
   begin: () => {},
   extending: () => {},
-  wishing: () => {},
+  requesting: () => {},
   granting: () => {},
 };
 
@@ -100,32 +88,38 @@ function bookOf(byClaim: Map<string, CompiledPolicy>, problems: PolicyProblem[])
   };
 }
 
-describe("a batch of decisions", () => {
-  it("goes on without a policy whose rules do not end, and tells its author", () => {
-    const names = ["first", "trapped", "last"];
-    const problems: PolicyProblem[] = [];
-    const book = bookOf(
-      new Map([
-        ["first", policy("honest")],
-        ["trapped", endless("endless")],
-        ["last", policy("honest")],
-      ]),
-      problems,
-    );
-    const registry = createVolumeRegistry();
-    for (const name of names)
-      registry.scraped(
-        name,
-        { scrapedAtMs: NOW_MS, ageMs: 0, capacityBytes: GIB, availableBytes: 100 * MIB, inodesTotal: 0, inodesUsed: 0 },
-        1000,
-        { nowMs: NOW_MS, monotonicMs: NOW_MS },
-      );
-    const bugs: unknown[] = [];
-    const decideBatch = createDecideBatch(worldOf(names), book, (_handle, error) => bugs.push(error));
-    const decided = decideBatch(
-      names.map((name) => registry.get(name)),
+/** Volumes that have been measured, in a batch whose ledger is written down: one of an honest policy, of an endless one, of an honest one. */
+function batchOf(names: readonly string[], trapped: readonly string[]) {
+  const problems: PolicyProblem[] = [];
+  const bugs: unknown[] = [];
+  const ledger: string[] = [];
+  const book = bookOf(
+    new Map(names.map((name) => [name, trapped.includes(name) ? endless(name) : policy(name)])),
+    problems,
+  );
+  const registry = createVolumeRegistry();
+  for (const name of names)
+    registry.scraped(
+      name,
+      { sampledAtMs: NOW_MS, ageMs: 0, capacityBytes: GIB, availableBytes: 100 * MIB, inodesTotal: 0, inodesUsed: 0 },
+      1000,
       { nowMs: NOW_MS, monotonicMs: NOW_MS },
     );
+  const promises: DecidingWorld["promises"] = {
+    ...NOTHING_PROMISED,
+    begin: (handle) => ledger.push(`begin ${handle}`),
+    extending: (handle) => ledger.push(`extending ${handle}`),
+    requesting: (handle) => ledger.push(`requesting ${handle}`),
+  };
+  const batch = createDecideBatch(worldOf(names, promises), book, (_handle, error) => bugs.push(error));
+  const at = { nowMs: NOW_MS, monotonicMs: NOW_MS };
+  return { batch, at, states: names.map((name) => registry.get(name)), problems, bugs, ledger };
+}
+
+describe("a batch of decisions", () => {
+  it("goes on without a policy whose rules do not end, and tells its author", () => {
+    const { batch, at, states, problems, bugs } = batchOf(["first", "trapped", "last"], ["trapped"]);
+    const decided = batch.decide(states, at);
     expect(decided.map(({ plan }) => `${plan.kind} ${plan.reason}`)).toEqual([
       "extend RuleFired",
       "hold PolicyInvalid",
@@ -133,5 +127,22 @@ describe("a batch of decisions", () => {
     ]);
     expect(problems.map(({ field }) => field)).toEqual(["spec.rules"]);
     expect(bugs).toEqual([]);
+  });
+
+  it("changes the ledger once for each volume, however often it was ended on the way", () => {
+    const { batch, at, states, ledger } = batchOf(["first", "trapped", "last"], ["trapped"]);
+    batch.decide(states, at);
+    expect(ledger.filter((line) => !line.startsWith("requesting"))).toEqual([
+      ...["begin first", "begin trapped", "begin last"],
+      ...["extending first", "extending last"],
+    ]);
+    expect(new Set(ledger).size).toBe(ledger.length);
+  });
+
+  it("leaves the ledger as it is where one volume is only looked at", () => {
+    const { batch, at, states, ledger } = batchOf(["first"], []);
+    const [state] = states;
+    expect(state && batch.look(state, at)?.plan.kind).toBe("extend");
+    expect(ledger).toEqual([]);
   });
 });

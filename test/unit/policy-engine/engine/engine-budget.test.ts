@@ -1,8 +1,8 @@
 // A namespace's budget holds whatever the engine, its caches and the nodes see first, and even if every grant is spent (I2).
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { ratio } from "../../../builders/any-facts.ts";
 import { BudgetedNamespace, type VolumeOfNamespace } from "../../../harness/budgeted-namespace.ts";
 import { property, type Reach } from "../../../harness/property.ts";

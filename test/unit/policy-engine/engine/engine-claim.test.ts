@@ -1,7 +1,7 @@
 // What the engine remembers of a claim of another driver between two decisions: nobody but the claim itself reports what became of
 // a target.
 import { describe, expect, it } from "@jest/globals";
-import { KubeError } from "../../../../src/kube/kube-error.ts";
+import { KubeError } from "../../../../src/platform/kube/kube-error.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
 import { type WatchedClaim, watchClaim } from "../../../harness/watched-claim.ts";
 
@@ -23,7 +23,7 @@ describe("a claim of another driver", () => {
     const claim = watchClaim(metrics);
     await claim.decide(10, 0.9);
     claim.claimSays("12Gi", 12);
-    expect(await claim.decide(10, 0.9)).toBe("MetricsContradict");
+    expect(await claim.decide(10, 0.9)).toBe("MetricsInconsistent");
     expect(sizes(claim)).toEqual(["12Gi"]);
   });
 

@@ -1,29 +1,23 @@
 import { describe, expect, it } from "@jest/globals";
-import type { Filesystem } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
-import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
-import { type ChangesFollowed, followChanges } from "../../../../src/policy-engine/engine/follow-objects.ts";
+import type { Filesystem } from "../../../../src/contracts/kinds/filesystem.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { followChanges } from "../../../../src/policy-engine/engine/decisions.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { NOW_MS } from "../../../builders/facts.ts";
 import { anOrdinaryClaim } from "../../../builders/ordinary-claim.ts";
-import { cacheOf } from "../../../harness/budgeted-namespace.ts";
+import { engineCaches } from "../../../fakes/engine-caches.ts";
 
-function followed() {
-  const caches = {
-    layouts: cacheOf<FilesystemLayout>(),
-    filesystems: cacheOf<Filesystem>(),
-    claims: cacheOf<PersistentVolumeClaim>(),
-  };
+function followed(isLeader = true) {
+  const caches = engineCaches();
   const registry = createVolumeRegistry();
   const evaluated: string[] = [];
   followChanges({
-    caches: caches as unknown as ChangesFollowed["caches"],
+    caches,
     registry,
     engine: { evaluate: (handle) => evaluated.push(handle) },
+    leadership: { isLeader: () => isLeader, agentKnows: () => {} },
     clock: { nowMs: () => NOW_MS, monotonicMs: () => NOW_MS },
     onCountChanged: () => {},
-    onEpoch: () => {},
   });
   return { caches, registry, evaluated };
 }
@@ -56,5 +50,29 @@ describe("a claim of another driver", () => {
     caches.layouts.put(layout);
     caches.claims.put({ ...grown, metadata: { ...grown.metadata, uid: "another" } });
     expect(registry.get(handle).claimGrowth).toBeUndefined();
+  });
+});
+
+describe("what the leader reports of a volume", () => {
+  const { handle, filesystem } = anOrdinaryClaim();
+  const reporting = (flappedAt: readonly string[], peakBeforeShrink: string): Filesystem => ({
+    ...filesystem,
+    status: {
+      ...filesystem.status,
+      volumeHandle: handle,
+      scaling: { plan: "hold", reason: "WithinBounds", message: "", flappedAt: [...flappedAt], peakBeforeShrink },
+    },
+  });
+  const [first, second] = [2, 1].map((hours) => new Date(NOW_MS - hours * 3_600_000).toISOString());
+
+  it.each([
+    ["that waits to lead learns, so that it does not erase it with its first own report", false, 2, 8 * GIB],
+    ["that leads knows already", true, 1, 3 * GIB],
+  ])("a replica %s", (_which, isLeader, flaps, peakBytes) => {
+    const { caches, registry } = followed(isLeader);
+    caches.filesystems.put(reporting([first ?? ""], "3Gi"));
+    caches.filesystems.put(reporting([first ?? "", second ?? ""], "8Gi"));
+    expect(registry.get(handle).flaps).toHaveLength(flaps);
+    expect(registry.get(handle).peakBeforeShrinkBytes).toBe(peakBytes);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { createRateLimit } from "../../../../src/policy-engine/engine/rate-limit.ts";
+import { createRateLimit } from "../../../../src/policy-engine/engine/own-limits.ts";
 
 describe("the engine's own rate limit", () => {
   it("lets a second's worth through at once, and then no more than its rate", () => {

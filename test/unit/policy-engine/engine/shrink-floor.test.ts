@@ -1,27 +1,28 @@
 // After a shrink that could not be had, or is not wanted any more: how often the engine asks again, and what it writes meanwhile, by the real
 // engine over 20 minutes of a short cooldown. The test plays the API server, the operator and the node.
+
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import type { Filesystem } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../../../src/api/filesystem-size.ts";
-import type { Condition } from "../../../../src/api/schema.ts";
-import { Sample } from "../../../../src/gen/tidemark/samples/v1/samples.ts";
-import type { KubeClient } from "../../../../src/kube/client/client.ts";
-import type { KubeObject } from "../../../../src/kube/object.ts";
-import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
-import { decideMembers } from "../../../../src/operator/member/decide-members.ts";
+import { filesystemSizeBytes } from "../../../../src/contracts/formulas/filesystem-size.ts";
+import { Sample } from "../../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import type { Filesystem } from "../../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import type { KubeObject } from "../../../../src/contracts/kubernetes/object.ts";
+import { formatQuantity, GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
+import type { Condition } from "../../../../src/contracts/schema/schema.ts";
+import { decideMembers } from "../../../../src/operator/decide/members/decide-members.ts";
+import { createOwnWrites } from "../../../../src/platform/kube/client/writes.ts";
+import { type Clock, instantOf } from "../../../../src/platform/process/clock.ts";
 import { createEngine } from "../../../../src/policy-engine/engine/engine.ts";
-import type { World } from "../../../../src/policy-engine/gather/gather-facts.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/gather/namespace-promises.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { type Clock, instantOf } from "../../../../src/process/clock.ts";
-import { formatQuantity, GIB, MIB } from "../../../../src/units/quantity.ts";
+import { buildClaim } from "../../../builders/claim.ts";
 import { NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
+import { engineCaches } from "../../../fakes/engine-caches.ts";
 import { createRecordingLog } from "../../../fakes/recording-log.ts";
-import { cacheOf } from "../../../harness/budgeted-namespace.ts";
+import { type Served, servedClient } from "../../../fakes/served-client.ts";
 import { carriedOut, written } from "../../../harness/span-steps.ts";
 
 const HANDLE = "fs-1";
@@ -30,7 +31,7 @@ const named = { namespace: "shop", name: "data-0", uid: "uid-1" };
 const shrinking: Parameters<typeof aPolicy>[0] = {
   limits: { min: "1Gi", max: "100Gi" },
   rules: [{ name: "shrink-below-30", action: "Shrink", when: "volume.usedRatio < 0.3", targetUsed: "50%" }],
-  behavior: { shrink: { cooldown: "2s" } },
+  behavior: { shrink: { stabilization: "0s", cooldown: "2s" } },
 };
 const policy = aPolicy(shrinking);
 
@@ -50,19 +51,14 @@ let isBehind: boolean;
 let engine: ReturnType<typeof startEngine>;
 
 function startEngine() {
-  const caches = {
-    claims: cacheOf<PersistentVolumeClaim>(),
-    filesystems: cacheOf<Filesystem>(),
-    layouts: cacheOf<FilesystemLayout>(),
-    storageClasses: cacheOf(),
-    quotas: cacheOf(),
-  };
+  const caches = engineCaches();
   const registry = createVolumeRegistry();
-  const apply = async (point: string, _kind: unknown, object: KubeObject & Partial<Filesystem>): Promise<void> => {
+  const apply: Served["apply"] = async (point, _resource, applied) => {
     writes.push(point);
+    const object: KubeObject & Partial<Pick<Filesystem, "spec" | "status">> = applied;
     if (object.metadata.name === HANDLE) {
       layout = { ...layout, spec: { ...layout.spec, ...object.spec } };
-      return;
+      return layout;
     }
     const conditions = filesystem.status?.conditions;
     filesystem = {
@@ -70,14 +66,17 @@ function startEngine() {
       spec: { ...filesystem.spec, ...object.spec },
       ...(object.status && { status: { ...object.status, ...(conditions && { conditions }) } }),
     };
+    return filesystem;
   };
   const started = createEngine({
-    client: { apply } as unknown as KubeClient,
+    ownGrants: createOwnWrites(clock),
+    client: servedClient({ apply }),
     events: { record: () => {}, flush: async () => {} },
     registry,
     world: {
-      caches: caches as unknown as World["caches"],
-      promises: createNamespacePromises(caches as unknown as World["caches"], clock),
+      caches,
+      promises: createNamespacePromises(caches, clock),
+      evaluationIntervalMs: 15_000,
       metricsStale: () => false,
     },
     policies: {
@@ -97,10 +96,8 @@ function startEngine() {
     log: createRecordingLog().log,
   });
   caches.claims.put({
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
+    ...buildClaim({ ...named, request: "1Gi", storageClassName: "tidemark-span" }),
     metadata: { ...named, creationTimestamp: "2026-11-01T00:00:00Z" },
-    spec: { resources: { requests: { storage: "1Gi" } }, storageClassName: "tidemark-span" },
   });
   return { caches, registry, decide: () => started.evaluateAll([HANDLE]).then(() => started.settled()) };
 }

@@ -1,8 +1,8 @@
 // The engine's and a node's clock an hour and a day wrong, each at once and in the middle of things: the real engine, in memory. What an
 // extend needs never waits for a clock, and nothing shrinks while two of them differ.
 import { describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { BudgetedNamespace } from "../../../harness/budgeted-namespace.ts";
 import { watchClaim } from "../../../harness/watched-claim.ts";
 

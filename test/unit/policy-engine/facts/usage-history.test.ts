@@ -101,6 +101,13 @@ describe("the usage history", () => {
     expect(history.maxUsedBytes(7 * DAY_MS, NOW_MS)).toEqual(missing);
   });
 
+  it("measures on where an hour ends after now, and no sample was there before", () => {
+    const history = new UsageHistory();
+    history.backfill([{ hourStartMs: NOW_MS - HOUR_MS / 2, usedBytes: 10 }], NOW_MS);
+    history.record(NOW_MS + SECOND_MS, 99, SECOND_MS, NOW_MS + SECOND_MS);
+    expect(history.maxUsedBytes(HOUR_MS / 2, NOW_MS + SECOND_MS)).toBe(99);
+  });
+
   it("takes hours that Prometheus does not know for a gap", () => {
     const history = recorded([{ atMs: NOW_MS, usedBytes: 5 }]);
     const hours = Array.from({ length: 24 }, (_, i) => ({ hourStartMs: NOW_MS - (i + 1) * HOUR_MS, usedBytes: 10 }));

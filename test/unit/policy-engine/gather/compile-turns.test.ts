@@ -1,6 +1,6 @@
 // How the thread is shared between compiling and deciding, on a clock that stands still but for what compiling takes.
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { createCompileTurns } from "../../../../src/policy-engine/gather/compile-turns.ts";
+import { createCompileTurns } from "../../../../src/policy-engine/gather/policy-book.ts";
 
 function turnsOf(policies: Readonly<Record<string, number>>, tookMs: number) {
   const left = { ...policies };

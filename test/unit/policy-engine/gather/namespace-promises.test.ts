@@ -1,13 +1,13 @@
 import { describe, expect, it } from "@jest/globals";
-import type { Filesystem, SizeTarget } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
-import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
+import type { SizeTarget } from "../../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import type { PersistentVolumeClaim } from "../../../../src/contracts/kubernetes/resources.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/gather/namespace-promises.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { buildClaim } from "../../../builders/claim.ts";
 import { NOW_MS } from "../../../builders/facts.ts";
 import { buildLayout, VOLUME_UID } from "../../../builders/filesystem-layout.ts";
-import { cacheOf } from "../../../harness/budgeted-namespace.ts";
+import { engineCaches } from "../../../fakes/engine-caches.ts";
 
 type Spec = Partial<FilesystemLayout["spec"]>;
 type Status = NonNullable<FilesystemLayout["status"]>;
@@ -24,12 +24,8 @@ const ended = (second: number): Status => ({
 
 /** One volume of 10 GiB and an empty one beside it, which has to leave it what it has. */
 function promised() {
-  const caches = {
-    layouts: cacheOf<FilesystemLayout>(),
-    filesystems: cacheOf<Filesystem>(),
-    claims: cacheOf<PersistentVolumeClaim>(),
-  };
-  const promises = createNamespacePromises(caches as never, { monotonicMs: () => nowMs });
+  const caches = engineCaches();
+  const promises = createNamespacePromises(caches, { monotonicMs: () => nowMs });
   let nowMs = NOW_MS;
   let generation = 1;
   caches.layouts.put({ ...buildLayout(), metadata: { name: "other" } });

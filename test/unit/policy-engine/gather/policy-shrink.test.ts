@@ -1,13 +1,13 @@
 import { describe, expect, it } from "@jest/globals";
-import type { WantedTarget } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import type { WantedTarget } from "../../../../src/contracts/kinds/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import {
   policyShrinkOf,
   REPLACEMENT_LIMIT_MS,
   replacementOf,
 } from "../../../../src/policy-engine/gather/policy-shrink.ts";
 import type { PendingTarget } from "../../../../src/policy-engine/gather/volume-registry.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { buildFilesystem, buildLayout, reported } from "../../../builders/volume.ts";
 
 const DECIDED = "2026-11-20T12:00:00.000Z";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
-import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
-import { Sample } from "../../../../src/gen/tidemark/samples/v1/samples.ts";
+import { Sample } from "../../../../src/contracts/gen/tidemark/samples/v1/samples.ts";
+import type { FilesystemLayout, LastOperation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
+import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
-import { GIB, MIB } from "../../../../src/units/quantity.ts";
 
 const HANDLE = "fs-0f3c7f1e-5a0e-4c5e-9d53-0b8c3d2f1a10";
 const NOW_MS = Date.parse("2026-11-20T12:00:00Z");
@@ -60,6 +60,53 @@ describe("what the engine remembers of a volume", () => {
       "2026-11-20T10:00:00.000Z",
       "2026-11-20T11:00:05.000Z",
     ]);
+  });
+
+  it("counts a flap of an emergency, which its node has decided by itself, once for each shrink", () => {
+    const registry = createVolumeRegistry();
+    const sampledAtMs = NOW_MS;
+    const figures = { capacityBytes: 4 * GIB, availableBytes: GIB };
+    registry.sampled("node-a", Sample.fromPartial({ volumeHandle: HANDLE, sampledAtMs, ...figures }), NOW);
+    const reported = { plan: "hold", reason: "CoolingDown", message: "", peakBeforeShrink: "3Gi" } as const;
+    registry.recall(HANDLE, { ...reported, flappedAt: ["2026-11-07T10:00:00.000Z", "2026-11-06T10:00:00.000Z"] }, NOW);
+    registry.layoutSeen(layoutAfter({}), NOW);
+    for (const endedAt of ["2026-11-20T11:10:00.000Z", "2026-11-20T11:11:00.000Z"])
+      registry.layoutSeen(layoutAfter({ kind: "Extend", emergency: true, from: "2Gi", reached: "3Gi", endedAt }), NOW);
+    expect(registry.get(HANDLE).flaps.map(({ stampMs }) => new Date(stampMs).toISOString())).toEqual([
+      "2026-11-07T10:00:00.000Z",
+      "2026-11-20T11:10:00.000Z",
+    ]);
+  });
+
+  it("takes no scrape of a running operation for use, also where it comes after the end, and none of its time for a gap", () => {
+    const registry = createVolumeRegistry();
+    const scrapeAt = (second: number, usedBytes: number, ageMs = 0): void => {
+      const atMs = NOW.monotonicMs + second * 1000;
+      const figures = { capacityBytes: GIB, availableBytes: GIB - usedBytes, inodesTotal: 0, inodesUsed: 0 };
+      const at = { nowMs: NOW_MS + second * 1000, monotonicMs: atMs };
+      registry.scraped(HANDLE, { sampledAtMs: at.nowMs - ageMs, ageMs, ...figures }, 15_000, at);
+    };
+    const seenAt = (second: number, operation: boolean): void => {
+      const { status, ...layout } = layoutAfter({});
+      const running = {
+        kind: "Shrink" as const,
+        from: "1Gi",
+        to: "512Mi",
+        epoch: 1,
+        step: "resize",
+        startedAt: "2026-11-20T12:00:50.000Z",
+      };
+      const at = { nowMs: NOW_MS + second * 1000, monotonicMs: NOW.monotonicMs + second * 1000 };
+      registry.layoutSeen({ ...layout, status: { ...status, ...(operation && { operation: running }) } }, at);
+    };
+    for (let second = 0; second < 50; second += 15) scrapeAt(second, 100 * MIB);
+    seenAt(55, true);
+    scrapeAt(60, 900 * MIB);
+    seenAt(70, false);
+    scrapeAt(74, 900 * MIB, 9000);
+    for (let second = 80; second < 300; second += 15) scrapeAt(second, 100 * MIB);
+    const { history } = registry.get(HANDLE);
+    expect(history.maxUsedBytes(280_000, NOW.monotonicMs + 290_000)).toBe(100 * MIB);
   });
 
   it("forgets changes of more than a day ago", () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
-import type { PolicyRule, VolumePolicy, VolumePolicySpec } from "../../../../src/api/volume-policy.ts";
+import type { PolicyRule, VolumePolicy, VolumePolicySpec } from "../../../../src/contracts/kinds/volume-policy.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aClusterPolicy, aPolicy, aVolumePolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../../builders/policy.ts";
 import { property } from "../../../harness/property.ts";
 
@@ -35,7 +35,7 @@ const refused: Record<string, Refused> = {
     field: "spec.rules[0].when",
     message: /usedRation/,
   },
-  "a message that is no text": {
+  "a message that is not a text": {
     spec: rule({ messageExpression: "volume.usedBytes" }),
     field: "spec.rules[0].messageExpression",
     message: /string/,
@@ -79,7 +79,7 @@ const refused: Record<string, Refused> = {
   "an extend by nothing": {
     spec: rule({ targetUsed: undefined, by: "0Gi" }),
     field: "spec.rules[0].by",
-    message: /no size/,
+    message: /not a size/,
   },
   "two rules of one name": {
     spec: { rules: [EXTEND_AT_80, EXTEND_AT_80] },
@@ -96,13 +96,13 @@ const refused: Record<string, Refused> = {
     field: "spec.limits.max",
     message: /smaller than min \(5Gi\)/,
   },
-  "a min of 0": { spec: { limits: { min: "0", max: "1Gi" } }, field: "spec.limits.min", message: /no size/ },
+  "a min of 0": { spec: { limits: { min: "0", max: "1Gi" } }, field: "spec.limits.min", message: /not a size/ },
   "a size that is too large to count": {
     spec: { limits: { max: "9000000Ti" } },
     field: "spec.limits.max",
     message: /8Pi/,
   },
-  "a size that is no quantity": { spec: { limits: { max: "lots" } }, field: "spec.limits.max", message: /./ },
+  "a size that is not a quantity": { spec: { limits: { max: "lots" } }, field: "spec.limits.max", message: /./ },
   "minAvailable as large as max": {
     spec: { limits: { max: "5Gi", minAvailable: "5Gi" } },
     field: "spec.limits.minAvailable",
@@ -241,6 +241,7 @@ describe("compilePolicy", () => {
   });
 
   it("keeps the readable limits of a policy that does not even have the right shape", () => {
+    // eslint-disable-next-line no-restricted-syntax -- a spec of a wrong shape is the case
     const broken = { limits: { max: "50Gi", minAvailable: "1Gi" }, rules: "none" } as unknown as VolumePolicySpec;
     const policy = compilePolicy({ ...aVolumePolicy(), spec: broken });
     expect(policy.problems[0]?.field).toBe("spec.rules");
@@ -248,6 +249,7 @@ describe("compilePolicy", () => {
   });
 
   it("guards nothing under a policy whose mode cannot be read", () => {
+    // eslint-disable-next-line no-restricted-syntax -- a spec of a wrong shape is the case
     const broken = { limits: { max: "50Gi" }, mode: "Recommend", rules: [EXTEND_AT_80] } as unknown as VolumePolicySpec;
     expect(compilePolicy({ ...aVolumePolicy(), spec: broken }).guardsMinAvailable).toBe(false);
   });

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
-import { type VolumePolicy, volumePolicySpec } from "../../../../src/api/volume-policy.ts";
+import { type VolumePolicy, volumePolicySpec } from "../../../../src/contracts/kinds/volume-policy.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
 import { playScenario, type ScenarioFile } from "../../../builders/scenario.ts";
 

@@ -1,6 +1,6 @@
 // Which policies of a namespace are compiled, in which order, and which are too many.
 import { describe, expect, it } from "@jest/globals";
-import type { VolumePolicySpec } from "../../../../src/api/volume-policy.ts";
+import type { VolumePolicySpec } from "../../../../src/contracts/kinds/volume-policy.ts";
 import { type AnyPolicy, compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
 import { ScopePolicies } from "../../../../src/policy-engine/policies/scope-policies.ts";
 import { aClusterPolicy, aVolumePolicy, EXTEND_AT_80 } from "../../../builders/policy.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
-import type { ClusterVolumePolicy, VolumePolicy } from "../../../../src/api/volume-policy.ts";
+import type { ClusterVolumePolicy, VolumePolicy } from "../../../../src/contracts/kinds/volume-policy.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
 import { compileCeilings, PolicySet } from "../../../../src/policy-engine/policies/select-policy.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
 import { aClusterPolicy, aVolumePolicy } from "../../../builders/policy.ts";
 
 const CLAIM = { namespace: "shop", labels: { tier: "cache" }, storageClassName: "fast" };
@@ -121,18 +121,26 @@ describe("ceilings", () => {
   const guard = (name: string, ceilings: NonNullable<ClusterVolumePolicy["spec"]["ceilings"]>, more: object = {}) =>
     aClusterPolicy({ rules: undefined, ceilings, ...more }, { name });
 
-  it("are the strictest of all cluster policies that match, whoever decides", () => {
+  it("are the strictest of all cluster policies that match, no matter which decides", () => {
     const { policy, ceilings } = selected([
       named("own"),
-      guard("a", { max: "50Gi", modes: { shrink: "Approve" } }),
+      guard("a", { max: "50Gi", modes: { shrink: "Recommend" } }),
       guard("b", { max: "20Gi", bytesPerNamespace: "1Ti", modes: { shrink: "Enforce", extend: "Recommend" } }),
     ]);
     expect(policy?.key).toBe("shop/own");
     expect(ceilings).toMatchObject({
       maxBytes: { value: 20 * GIB, policy: "b" },
       namespaceBytes: { value: 1024 * GIB, policy: "b" },
-      modes: { shrink: { value: "Approve", policy: "a" }, extend: { value: "Recommend", policy: "b" } },
+      modes: { shrink: { value: "Recommend", policy: "a" }, extend: { value: "Recommend", policy: "b" } },
     });
+  });
+
+  it("of a mode that an earlier version wrote allow no change, and keep their other figures", () => {
+    const { ceilings } = selected([
+      named("own"),
+      guard("a", { max: "50Gi", modes: { shrink: "Approve" as "Enforce" } }),
+    ]);
+    expect(ceilings).toMatchObject({ maxBytes: { value: 50 * GIB }, modes: { shrink: { value: "Recommend" } } });
   });
 
   it("leave claims alone that their policy does not match", () => {
@@ -145,6 +153,7 @@ describe("ceilings", () => {
   it.each([{ max: 5 }, { max: "9000000Ti" }, { storageClassNames: "fast" }, "none"])(
     "allow nothing where they are %j",
     (ceilings) => {
+      // eslint-disable-next-line no-restricted-syntax -- ceilings of a wrong shape are the case
       expect(selected([guard("a", ceilings as never)]).ceilings.maxBytes).toEqual({ value: 0, policy: "a" });
     },
   );

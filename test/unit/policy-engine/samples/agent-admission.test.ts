@@ -1,6 +1,6 @@
 import { Metadata, status } from "@grpc/grpc-js";
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { type Admit, createAgentAdmission } from "../../../../src/policy-engine/samples/agent-admission.ts";
+import { type Admit, createAgentAdmission } from "../../../../src/policy-engine/samples/sample-listener.ts";
 import { AGENT_USERNAME, agentToken, createTokenReviewer, type TokenReviewer } from "../../../fakes/token-reviewer.ts";
 
 const HOUR_MS = 3_600_000;

@@ -37,8 +37,8 @@ describe("a node's clock that differs from the engine's", () => {
     const { told, hear } = listening();
     hear(600, aheadMs);
     expect(told).toEqual([
-      `NodeStorage node-a Warning ClockDiffers: The clock of node node-a ${text} the policy-engine's. ` +
-        "Set it right (chrony, NTP). Until then nothing on it shrinks; extends go on.",
+      `NodeStorage node-a Warning ClockDiffers: Set the clock of the node right (chrony, NTP): it ${text} the policy-engine's. ` +
+        "Until then nothing on it shrinks; extends go on",
     ]);
   });
 

@@ -1,16 +1,13 @@
 // What a ResourceQuota leaves to one filesystem, and that all of a namespace stay within it whoever decides first.
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
-import type { Filesystem } from "../../../../src/api/filesystem.ts";
-import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
-import type { PersistentVolumeClaim, ResourceQuota } from "../../../../src/kube/resources.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { storageQuotas } from "../../../../src/policy-engine/gather/claim-facts.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/gather/namespace-promises.ts";
-import { storageQuotas } from "../../../../src/policy-engine/gather/storage-quotas.ts";
-import { type StorageQuota, tightestQuota } from "../../../../src/policy-engine/sizing/quota.ts";
-import { GIB } from "../../../../src/units/quantity.ts";
+import { type StorageQuota, tightestQuota } from "../../../../src/policy-engine/sizing/namespace-budget.ts";
 import { buildClaim } from "../../../builders/claim.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
-import { cacheOf } from "../../../harness/budgeted-namespace.ts";
+import { engineCaches } from "../../../fakes/engine-caches.ts";
 import { property } from "../../../harness/property.ts";
 
 const ALL = "requests.storage";
@@ -66,8 +63,15 @@ describe("what a ResourceQuota leaves to a filesystem", () => {
 
 describe("the ResourceQuotas that limit storage", () => {
   const read = (spec: object, status: object = {}) => {
-    const object = { metadata: { namespace: "shop", name: "team" }, spec, status } as ResourceQuota;
-    return storageQuotas({ quotas: { store: { byIndex: () => [object] } } } as never, "shop");
+    const caches = engineCaches();
+    caches.quotas.put({
+      apiVersion: "v1",
+      kind: "ResourceQuota",
+      metadata: { namespace: "shop", name: "team" },
+      spec,
+      status,
+    });
+    return storageQuotas(caches, "shop");
   };
   it("are read with what is used", () => {
     const hard = { [ALL]: "10Gi", [FAST]: "1Gi", "limits.cpu": "3" };
@@ -77,20 +81,20 @@ describe("the ResourceQuotas that limit storage", () => {
     ]);
   });
   it("are those of the claim's namespace alone, whatever another one's say", () => {
-    const quotas = cacheOf<ResourceQuota>();
+    const caches = engineCaches();
     for (const [namespace, storage] of [
       ["shop", "10Gi"],
       ["office", "1Gi"],
     ] as const)
-      quotas.put({
+      caches.quotas.put({
         apiVersion: "v1",
         kind: "ResourceQuota",
         metadata: { namespace, name: "team" },
         spec: { hard: { [ALL]: storage } },
         status: {},
       });
-    expect(storageQuotas({ quotas } as never, "shop")).toEqual([{ name: "team", hard: { [ALL]: 10 * GIB }, used: {} }]);
-    expect(storageQuotas({ quotas } as never, "street")).toEqual([]);
+    expect(storageQuotas(caches, "shop")).toEqual([{ name: "team", hard: { [ALL]: 10 * GIB }, used: {} }]);
+    expect(storageQuotas(caches, "street")).toEqual([]);
   });
   it("are read also where they, or the claims, are no whole number of bytes, as the API server shows 1.1Ti and 0.1Gi", () => {
     const found = read({ hard: { [ALL]: "1209462790553600m" } }, { used: { [ALL]: "107374182400m" } });
@@ -114,12 +118,8 @@ function namespaceOf(
   volumes: readonly (readonly [request: number, size: number, isFast: boolean])[],
   namespaces: readonly string[] = [],
 ) {
-  const caches = {
-    layouts: cacheOf<FilesystemLayout>(),
-    filesystems: cacheOf<Filesystem>(),
-    claims: cacheOf<PersistentVolumeClaim>(),
-  };
-  const promises = createNamespacePromises(caches as never, { monotonicMs: () => 0 });
+  const caches = engineCaches();
+  const promises = createNamespacePromises(caches, { monotonicMs: () => 0 });
   volumes.forEach(([request, size, isFast], index) => {
     const namespace = namespaces[index] ?? "shop";
     const claim = buildClaim({ name: `data-${index}`, namespace, request: `${request}Gi` });

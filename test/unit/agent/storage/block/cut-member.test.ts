@@ -6,12 +6,14 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../../../src/agent/gather/layout-record.ts";
 import type { BlockHost } from "../../../../../src/agent/storage/block/block-member.ts";
-import { cutMember } from "../../../../../src/agent/storage/block/cut-member.ts";
-import type { Reader } from "../../../../../src/agent/storage/filesystem/read-filesystem.ts";
+import { cutMember } from "../../../../../src/agent/storage/block/resize-member.ts";
+import type { FilesystemReading, OpenMount } from "../../../../../src/agent/storage/filesystem/mount-reader.ts";
 import type { LoopVolume, MountedLoop } from "../../../../../src/agent/storage/storage.ts";
+import type { Tools } from "../../../../../src/agent/storage/tools.ts";
 import { volumeOf } from "../../../../../src/agent/volumes/volume-state.ts";
-import { MIB } from "../../../../../src/units/quantity.ts";
+import { MIB } from "../../../../../src/contracts/quantities/quantity.ts";
 import { buildLayout } from "../../../../builders/filesystem-layout.ts";
+import { doubleOf } from "../../../../fakes/double-of.ts";
 
 const [PRESENT, END, GRAIN] = [400 * MIB, 300 * MIB, 4 * MIB];
 /** In a superblock: nothing is read of it. */
@@ -57,31 +59,33 @@ describe("the cut of a member behind a btrfs", () => {
   /** `endBytes`: what the kernel shows as the filesystem's size. */
   function cut(endBytes: number, devid = "1"): Promise<number> {
     shownBytes = endBytes;
-    const host = {
-      members: {
+    const host = doubleOf<BlockHost<LoopVolume>>("BlockHost", {
+      members: doubleOf<BlockHost<LoopVolume>["members"]>("BlockMembers", {
         nameOf: () => "member",
         grainBytes: () => GRAIN,
         assertWhole: () => undefined,
         mountedBytes: () => PRESENT,
         superblockPath: () => path,
-        cut: async (_volume: unknown, _fromBytes: number, toBytes: number) => {
+        cut: async (_volume, _fromBytes, toBytes) => {
           cuts.push(toBytes);
           onCut();
           return toBytes;
         },
-        grow: async (_volume: unknown, fromBytes: number, toBytes: number) => void grown.push([fromBytes, toBytes]),
-      },
-      tools: {
+        grow: async (_volume, fromBytes, toBytes) => void grown.push([fromBytes, toBytes]),
+      }),
+      tools: doubleOf<Tools>("Tools", {
         query: async () => {
           syncs += 1;
           onSync();
           return { commandLine: "sync", exitCode: 0, stdout: "", stderr: "" };
         },
-      },
-    } as unknown as BlockHost<LoopVolume>;
-    const reader = { read: () => ({ capacityBytes: shownBytes }), close: () => undefined } as Partial<Reader> as Reader;
+      }),
+    });
+    const opened = doubleOf<OpenMount>("OpenMount", {
+      read: async () => doubleOf<FilesystemReading>("FilesystemReading", { capacityBytes: shownBytes }),
+    });
     const mounted: MountedLoop = { ...volume, device: "/dev/loop9", mountPath: directory };
-    return cutMember(host, mounted, devid, reader, new AbortController().signal);
+    return cutMember(host, mounted, devid, opened, new AbortController().signal);
   }
 
   it("is made where kernel and superblocks agree on its end", async () => {
@@ -99,7 +103,7 @@ describe("the cut of a member behind a btrfs", () => {
     onCut = () => {
       shownBytes = PRESENT;
     };
-    await expect(cut(END)).rejects.toThrow(/has its 400Mi again: somebody grew btrfs .* to 400Mi/);
+    await expect(cut(END)).rejects.toThrow(/has its 400Mi again: another process grew its btrfs to 400Mi/);
     expect([cuts, grown]).toEqual([[END], [[END, PRESENT]]]);
   });
 
@@ -121,7 +125,7 @@ describe("the cut of a member behind a btrfs", () => {
     prepare();
     await expect(cut(END, devid)).rejects.toMatchObject({
       code: "CommandFailed",
-      message: expect.stringContaining("its superblocks do not confirm"),
+      message: expect.stringContaining("does not show total_bytes"),
     });
     expect([cuts, syncs]).toEqual([[], 1]);
   });

@@ -3,14 +3,14 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { z } from "zod";
+import * as z from "zod";
 import { recordWithLayout } from "../../../../../src/agent/gather/layout-record.ts";
+import { readRecord } from "../../../../../src/agent/storage/block/member-record.ts";
 import { probe } from "../../../../../src/agent/storage/block/probe-device.ts";
-import { readRecord } from "../../../../../src/agent/storage/block/read-record.ts";
 import { createTools } from "../../../../../src/agent/storage/tools.ts";
 import { volumeOf } from "../../../../../src/agent/volumes/volume-state.ts";
-import { createCommandPort } from "../../../../../src/process/command-port.ts";
-import { directEffects } from "../../../../../src/process/effects.ts";
+import { createCommandPort } from "../../../../../src/platform/process/effects/command-port.ts";
+import { directEffects } from "../../../../../src/platform/process/effects/effects.ts";
 import { buildLayout } from "../../../../builders/filesystem-layout.ts";
 
 const volume = volumeOf(recordWithLayout(buildLayout(), undefined));

@@ -1,6 +1,6 @@
 // What the btrfs tools print of subvolumes and of the device tree (btrfs-progs 6.2), read.
 import { expect, it } from "@jest/globals";
-import { parseLastChunkEnd, parseSubvolumes } from "../../../../../src/agent/storage/btrfs/btrfs-sharing.ts";
+import { parseLastChunkEnd, parseSubvolumes } from "../../../../../src/agent/storage/btrfs/immovable-data.ts";
 
 it("subvolumes are counted by their lines, whatever their names are", () => {
   const text =

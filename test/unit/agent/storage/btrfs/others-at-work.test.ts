@@ -1,5 +1,9 @@
 import { describe, expect, it } from "@jest/globals";
-import { hasOurFilters, metExclusive, metSwapfile } from "../../../../../src/agent/storage/btrfs/others-at-work.ts";
+import {
+  hasOurFilters,
+  metExclusive,
+  metSwapfile,
+} from "../../../../../src/agent/storage/btrfs/exclusive-operation.ts";
 
 /** As btrfs-progs 6.2 says it. */
 const status = (...filters: string[]): string =>

@@ -1,6 +1,6 @@
 import { expect, it } from "@jest/globals";
-import { swapfilePaths, swapfilesOn } from "../../../../../src/agent/storage/btrfs/swapfiles.ts";
-import { parseMounts } from "../../../../../src/agent/storage/filesystem/mount-table.ts";
+import { swapfilePaths, swapfilesOn } from "../../../../../src/agent/storage/btrfs/immovable-data.ts";
+import { parseMounts } from "../../../../../src/agent/storage/filesystem/devices-and-mounts.ts";
 
 const SWAPS = `Filename				Type		Size		Used		Priority
 /dev/sda2                               partition	307196		0		-1

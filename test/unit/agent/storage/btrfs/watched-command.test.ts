@@ -1,18 +1,25 @@
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { runWatched } from "../../../../../src/agent/storage/btrfs/watched-command.ts";
-import type { Reader } from "../../../../../src/agent/storage/filesystem/read-filesystem.ts";
+import type { FilesystemReading, OpenMount } from "../../../../../src/agent/storage/filesystem/mount-reader.ts";
 import type { MountedFilesystem, ShrinkControl } from "../../../../../src/agent/storage/storage.ts";
 import type { Finished } from "../../../../../src/agent/storage/tools.ts";
-import { GIB, MIB } from "../../../../../src/units/quantity.ts";
-import { eventually } from "../../../../fakes/eventually.ts";
-import { waitFor } from "../../../../harness/wait-for.ts";
+import { GIB, MIB } from "../../../../../src/contracts/quantities/quantity.ts";
+import { doubleOf } from "../../../../fakes/double-of.ts";
+import { eventually, waitFor } from "../../../../harness/wait-for.ts";
 
 /** Of no filesystem that is there: it can neither be read nor cancelled. */
-const volume = {
+const volume = doubleOf<MountedFilesystem>("MountedFilesystem", {
   handle: "fs-gone",
   fsid: "00000000-dead-4000-8000-000000000000",
   fsType: "btrfs",
-} as MountedFilesystem;
+});
+type WatchingHost = Parameters<typeof runWatched>[0];
+/** Each cancel fails, and warns. */
+function hostWith(warn: () => void): WatchingHost {
+  return doubleOf<WatchingHost>("WatchingHost", {
+    log: doubleOf<WatchingHost["log"]>("Logger", { warn }),
+  });
+}
 const control: ShrinkControl = {
   reserveBytes: () => 0,
   signal: new AbortController().signal,
@@ -22,22 +29,17 @@ const control: ShrinkControl = {
 describe("a command under watch whose filesystem cannot be read any more", () => {
   it("is cancelled, again and again, until it has ended; then the reader's error is told", async () => {
     let failedCancels = 0;
-    const log = { warn: () => (failedCancels += 1) };
-    const host = { log, clock: { nowMs: () => 0, monotonicMs: () => 0 } } as unknown as Parameters<
-      typeof runWatched
-    >[0];
-    const reader: Reader = {
-      read: () => {
-        throw new Error("statfs: EIO");
-      },
-      close: () => undefined,
+    const host = hostWith(() => (failedCancels += 1));
+    const read = async (): Promise<FilesystemReading> => {
+      throw new Error("statfs: EIO");
     };
+    const opened = doubleOf<OpenMount>("OpenMount", { read });
     let ended = false;
     let end = (): void => undefined;
     const command = new Promise<Finished>((resolve) => {
       end = () => resolve({ commandLine: "btrfs", exitCode: 0, stdout: "", stderr: "" });
     });
-    const watched = runWatched(host, volume, reader, control, () => command).finally(() => {
+    const watched = runWatched(host, volume, opened, control, () => command).finally(() => {
       ended = true;
     });
     watched.catch(() => undefined);
@@ -56,28 +58,28 @@ describe("a command under watch", () => {
     for (const end of ends.splice(0)) end();
   });
 
-  /** What its filesystem shows at each look, which comes 100 ms after the one before by the clock that it is given. */
+  /** What its filesystem shows at each look, which is of 100 ms after the one before. */
   function watch(show: (look: number) => { availableBytes: number; dataBytes: number }, reserveBytes: () => number) {
     const [LOOK_MS, caller] = [100, new AbortController()];
     let [looks, cancels] = [0, 0];
-    const reader = { read: () => show(looks), close: () => undefined } as Partial<Reader> as Reader;
-    const monotonicMs = (): number => {
+    const read = async (): Promise<FilesystemReading> => {
       looks += 1;
       // Looks that nothing waits between would let no time limit of this test come.
       if (looks > LOOKS_LIMIT) throw new Error(`it has looked ${LOOKS_LIMIT} times, and has not cancelled`);
-      return looks * LOOK_MS;
+      return doubleOf<FilesystemReading>("FilesystemReading", { takenMs: looks * LOOK_MS, ...show(looks) });
     };
+    const opened = doubleOf<OpenMount>("OpenMount", { read });
     // The filesystem is none that is there: each attempt to cancel what runs on it is told to the log, and made again.
-    const log = { warn: () => (cancels += 1) };
-    const host = { log, clock: { nowMs: () => 0, monotonicMs } } as unknown as Parameters<typeof runWatched>[0];
+    const host = hostWith(() => (cancels += 1));
     let end = (): void => undefined;
     const command = new Promise<Finished>((resolve) => {
       end = () => resolve({ commandLine: "btrfs", exitCode: 0, stdout: "", stderr: "" });
     });
+    ends.push(() => end());
     const watched = runWatched(
       host,
       volume,
-      reader,
+      opened,
       { ...control, signal: caller.signal, reserveBytes },
       () => command,
     );

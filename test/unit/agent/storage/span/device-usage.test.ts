@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { parseDeviceUsage } from "../../../../../src/agent/storage/span/device-usage.ts";
+import { parseDeviceUsage } from "../../../../../src/agent/storage/span/device-identity.ts";
 
 // As btrfs-progs 6.2 prints it with --raw, of a device that has just become larger and of one that is new.
 const TOLD = `/dev/loop1, ID: 1

@@ -1,11 +1,11 @@
 // What proves that a device which carries a filesystem's superblock is none that the mounted filesystem needs.
 import { expect, it } from "@jest/globals";
-import type { DeviceIdentity } from "../../../../../src/agent/storage/span/device-identity.ts";
 import {
+  type DeviceIdentity,
   hasGoneOnWithout,
   isLeftBehind,
   type MountedDevices,
-} from "../../../../../src/agent/storage/span/left-behind.ts";
+} from "../../../../../src/agent/storage/span/decide-mount.ts";
 
 const device = (devid: number, deviceUUID: string, fields: Partial<DeviceIdentity> = {}): DeviceIdentity => ({
   ...{ devid, deviceUUID, generation: 20, deviceCount: 2, valid: true },

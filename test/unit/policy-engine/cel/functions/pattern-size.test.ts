@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { RE2JS } from "re2js";
-import { patternRanges, patternSize } from "../../../../../src/policy-engine/cel/functions/pattern-size.ts";
+import { patternRanges, patternSize } from "../../../../../src/policy-engine/cel/functions/patterns.ts";
 import { property } from "../../../../harness/property.ts";
 
 describe("the size of a pattern, told before it is compiled", () => {
@@ -36,9 +36,8 @@ describe("the size of a pattern, told before it is compiled", () => {
 
 /** RE2JS has no public name for it: the pairs of bounds that each instruction has. */
 function compiledRanges(pattern: string): number {
-  const { re2Input } = RE2JS.compile(pattern) as unknown as {
-    re2Input: { prog: { inst: readonly { runes?: readonly number[] }[] } };
-  };
+  const { re2Input }: { re2Input: { prog: { inst: readonly { runes?: readonly number[] }[] } } } =
+    RE2JS.compile(pattern);
   return re2Input.prog.inst.reduce((sum, { runes }) => sum + (runes?.length ?? 0) / 2, 0);
 }
 

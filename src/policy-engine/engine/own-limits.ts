@@ -1,0 +1,80 @@
+// The engine's own limits, beyond any policy: how many changes a second it makes, and how long it decides at a stretch.
+import { readFileSync } from "node:fs";
+import { createContext, Script } from "node:vm";
+
+// A token bucket: so many a second on average, no burst larger than a second's worth. Time is handed in, of a clock that never jumps: with
+// one that was set back it would add nothing for as long.
+
+export interface RateLimit {
+  /** Takes one when there is one. */
+  take(monotonicMs: number): boolean;
+}
+
+export function createRateLimit(perSecond: number): RateLimit {
+  let tokens = perSecond;
+  let refilledAtMs = Number.NEGATIVE_INFINITY;
+  return {
+    take: (monotonicMs) => {
+      if (monotonicMs > refilledAtMs) {
+        tokens = Math.min(perSecond, tokens + ((monotonicMs - refilledAtMs) / 1000) * perSecond);
+        refilledAtMs = monotonicMs;
+      }
+      if (tokens < 1) return false;
+      tokens -= 1;
+      return true;
+    },
+  };
+}
+
+// Ends synchronous work that takes too long, at any instruction: what a static cost limit has missed must not stop the engine.
+// The work is interrupted as by a throw, so it must leave nothing half-changed: pure functions only.
+
+interface TimeLimit {
+  /**
+   * What the work returns, or "too slow". Its own throws pass. Work whose time has passed while the process was stopped or had no core is begun
+   * again: it is not at fault.
+   */
+  run<T>(work: () => T): T | "too slow";
+}
+
+/** Of the limit, what the work must have spent on a core to be at fault: more than a machine that has two processes for each core leaves it. */
+const SPENT_SHARE = 0.4;
+
+/** `limitMs` of wall time for one run; a run costs about 0.1 ms by itself, so it should hold many decisions. */
+export function createTimeLimit(limitMs: number): TimeLimit {
+  const script = new Script("work()");
+  const context = createContext({ work: undefined });
+  return {
+    run: (work) => {
+      context["work"] = work;
+      for (const beginMs = threadCpuMs(); ; ) {
+        try {
+          return script.runInContext(context, { timeout: limitMs }) as ReturnType<typeof work>;
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
+          if (threadCpuMs() - beginMs >= limitMs * SPENT_SHARE) return "too slow";
+        }
+      }
+    },
+  };
+}
+
+/**
+ * What this thread has spent on cores, milliseconds: it stands still while the thread does, and threads that collect garbage do not count.
+ * Source: the kernel's Documentation/scheduler/sched-stats.rst. Reading it takes longer than a decision: it is not for each of them.
+ */
+export function threadCpuMs(path = "/proc/thread-self/schedstat"): number {
+  const spentNs = Number(textOf(path).split(" ")[0]);
+  if (spentNs > 0) return spentNs / 1e6;
+  // A kernel that keeps no such figures, or says 0: the whole process is the next best.
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,60 @@
+// When all volumes are decided again because policies have changed, on timers that the test turns.
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { createPolicyBook, type LivePolicyBook } from "../../../../src/policy-engine/gather/policy-book.ts";
+import { type EngineCaches, engineCaches } from "../../../fakes/engine-caches.ts";
+
+const POLICIES = 50;
+/** Of a turn: each compiles one policy, and rests. */
+const TURN_MS = 20;
+
+let caches: EngineCaches;
+let book: LivePolicyBook;
+let rounds: number;
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ["performance"] });
+  caches = engineCaches();
+  rounds = 0;
+  let nowMs = 0;
+  const monotonicMs = (): number => {
+    nowMs += TURN_MS / 2;
+    return nowMs;
+  };
+  book = createPolicyBook(caches, monotonicMs, () => {
+    rounds += 1;
+  });
+});
+afterEach(() => {
+  book.stop();
+  jest.useRealTimers();
+});
+
+function put(index: number): void {
+  caches.policies.put({
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "VolumePolicy",
+    metadata: { namespace: `team-${index}`, name: "default", uid: `uid-${index}`, generation: 1 },
+    spec: { rules: [{ name: "extend", action: "Extend", when: "volume.usedRatio >= 0.8", by: "10%" }] },
+  });
+}
+
+describe("policies that have changed", () => {
+  it("have all volumes decided at once, where it is one", () => {
+    put(0);
+    jest.advanceTimersByTime(1);
+    expect(rounds).toBe(1);
+  });
+
+  it("have all volumes decided twice at most, where Git syncs many at once", () => {
+    for (let index = 0; index < POLICIES; index += 1) put(index);
+    jest.advanceTimersByTime(60_000);
+    expect([...book.entries()]).toHaveLength(POLICIES);
+    expect(rounds).toBeLessThanOrEqual(2);
+  });
+
+  it("are not waited for without end, where compiling them takes long", () => {
+    for (let index = 0; index < 10 * POLICIES; index += 1) put(index);
+    jest.advanceTimersByTime(5000);
+    expect([...book.entries()].length).toBeLessThan(10 * POLICIES);
+    expect(rounds).toBe(3);
+  });
+});
