@@ -8,6 +8,7 @@ import { forgetDeaths } from "../harness/death-notes.ts";
 import { commitCount } from "../harness/sample.ts";
 import { asOnlyRun } from "./one-run.ts";
 import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
+import { worthSecondTry } from "./second-try.ts";
 import {
   busyRatio,
   coreTime,
@@ -36,7 +37,10 @@ const slots = Number(process.env["TIDEMARK_SLOTS"] || Math.ceil(availableParalle
 const named = process.argv.slice(2);
 const startMs = performance.now();
 const startTime = coreTime();
-const results: SuiteResult[] = [];
+/** By suite: the last of each counts. */
+const results = new Map<string, SuiteResult>();
+/** Those that passed at the second try. */
+const unstable: string[] = [];
 
 const isEnding = endOnSignals();
 await asOnlyRun(async () => {
@@ -53,8 +57,22 @@ await asOnlyRun(async () => {
     process.exitCode = 1;
     say(String(error));
   });
+  await tryAgain();
   summarize(jobs);
 });
+
+async function tryAgain(): Promise<void> {
+  const again = isEnding() ? [] : worthSecondTry(failures().map(({ suite }) => suite));
+  for (const job of jobsOf(again)) {
+    say(`once more, alone: ${job.suites.join(", ")}`);
+    await job.run();
+  }
+  unstable.push(...again.filter((suite) => results.get(suite)?.ok));
+}
+
+function failures(): SuiteResult[] {
+  return [...results.values()].filter(({ ok }) => !ok);
+}
 
 /** Once for all suites: a cold build takes longer than some of them may. Where there is no Go, each suite says what it lacks. */
 async function buildPrograms(): Promise<void> {
@@ -93,7 +111,7 @@ function knownSecondsOf(known: SecondsBySuite): (job: Job) => number | undefined
 
 async function runAndTell(suite: string, environment: Readonly<Record<string, string>>): Promise<boolean> {
   const result = await runSuite({ suite, environment, limitSeconds: LIMIT_SECONDS });
-  results.push(result);
+  results.set(suite, result);
   const { seconds, cpuSeconds, passed, failed, skipped, ok, log } = result;
   const counts = [`${passed} passed`, failed > 0 && `${failed} failed`, skipped > 0 && `${skipped} skipped`];
   const at = `${Math.round((performance.now() - startMs) / 1000)} s`;
@@ -105,24 +123,26 @@ async function runAndTell(suite: string, environment: Readonly<Record<string, st
 }
 
 function summarize(jobs: readonly Job[]): void {
-  const bySuite = Object.fromEntries(results.map(({ suite, seconds }) => [suite, seconds]));
+  const all = [...results.values()];
+  const bySuite = Object.fromEntries(all.map(({ suite, seconds }) => [suite, seconds]));
   const seconds = Math.round((performance.now() - startMs) / 1000);
   const busy = busyRatio(startTime, coreTime());
-  const cpu = Object.fromEntries(results.map(({ suite, cpuSeconds }) => [suite, cpuSeconds]));
+  const cpu = Object.fromEntries(all.map(({ suite, cpuSeconds }) => [suite, cpuSeconds]));
   writeMeasured(MEASURED, { seconds, busyRatio: busy, slots, suites: bySuite, cpu });
   keepSecondsIfAsked(bySuite);
-  const failed = results.filter(({ ok }) => !ok);
+  const failed = failures();
   const wanted = jobs.flatMap(({ suites }) => suites).length;
-  const worked = results.reduce((sum, one) => sum + one.seconds, 0);
+  const worked = all.reduce((sum, one) => sum + one.seconds, 0);
   say(
     `${worked.toFixed(0)} s of suites in ${seconds} s, ${slots} beside each other, the cores ${Math.round(busy * 100)}% busy: ${MEASURED}`,
   );
   const warning = soakWarning(readSoakFigures());
   if (warning !== undefined) say(`WARNING: ${warning}`);
+  for (const suite of unstable) say(`UNSTABLE ${suite}: passed alone, after it had failed beside others`);
   for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
-  if (results.length < wanted) say(`${wanted - results.length} suites were not run`);
-  say(`suites: ${results.length - failed.length} passed, ${failed.length} failed`);
-  if (failed.length > 0 || results.length < wanted) process.exitCode = 1;
+  if (all.length < wanted) say(`${wanted - all.length} suites were not run`);
+  say(`suites: ${all.length - failed.length} passed, ${failed.length} failed`);
+  if (failed.length > 0 || all.length < wanted) process.exitCode = 1;
 }
 
 function say(line: string): void {

@@ -5,6 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { identityOf } from "../../../demo/show/run/process-table.ts";
 import { runSuite } from "../../suites/run-suite.ts";
+import { worthSecondTry } from "../../suites/second-try.ts";
 import { longestFirst } from "../../suites/seconds.ts";
 import { runInSlots } from "../../suites/slots.ts";
 import { type SoakedSuite, type SoakFigures, soakOrder, soakWarning } from "../../suites/soak-figures.ts";
@@ -41,6 +42,22 @@ describe("jobs in slots", () => {
 it("the longest are first, and one that nobody knows yet before them", () => {
   const seconds: Record<string, number> = { short: 5, long: 900 };
   expect(longestFirst(["short", "long", "new"], (name) => seconds[name])).toEqual(["new", "long", "short"]);
+});
+
+describe("suites that have failed", () => {
+  it("are tried once more where they are few", () => {
+    const failed = ["test/e2e/lvm.test.ts", "test/real/lvmd-trouble.test.ts"];
+    expect(worthSecondTry(failed)).toEqual(failed);
+  });
+
+  it("are not tried again where one of them looks for a failure in many tries", () => {
+    for (const finding of ["agent-lvm-crash", "lvmd-kill", "power-cut-span", "hostile-shrinks", "span-lost"])
+      expect(worthSecondTry(["test/e2e/lvm.test.ts", `test/real/${finding}.test.ts`])).toEqual([]);
+  });
+
+  it("are not tried again where they are many", () => {
+    expect(worthSecondTry(["a", "b", "c", "d"].map((name) => `test/unit/${name}.test.ts`))).toEqual([]);
+  });
 });
 
 describe("a suite that is run by a jest of its own", () => {
