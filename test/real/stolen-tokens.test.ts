@@ -27,11 +27,11 @@ async function kubectl(...args: readonly string[]): Promise<void> {
   await promisify(execFile)("kubectl", ["--server", api.url, ...args], { maxBuffer: 1 << 26 });
 }
 
-/** As a team has it that places pods by free room. */
-async function installWithPlacement(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "tidemark-placement-"));
+/** As a team has it that places pods by free room, and has policies checked before they are stored. */
+async function installWithWebhooks(): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "tidemark-webhooks-"));
   const file = join(directory, "all.yaml");
-  writeFileSync(file, kustomizeWith("overlays/minimal", {}, ["components/placement"]));
+  writeFileSync(file, kustomizeWith("overlays/minimal", {}, ["components/placement", "components/policy-admission"]));
   await kubectl("apply", "--server-side", "-f", file);
   rmSync(directory, { recursive: true });
 }
@@ -153,6 +153,10 @@ const POD_WEBHOOK: Target = {
   of: "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
   name: "tidemark-pod-placement",
 };
+const POLICY_WEBHOOK: Target = {
+  of: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+  name: "tidemark-policies",
+};
 const FOREIGN_EVENT: Target = { of: EVENTS, name: "foreign" };
 
 /** As the namespace's Pod Security level asks. */
@@ -213,7 +217,7 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
   beforeAll(async () => {
     api = await startKubeApiServer(0, "RBAC");
     await kubectl("apply", "--server-side", "-k", "kustomize/foundation");
-    await installWithPlacement();
+    await installWithWebhooks();
     await kubectl("create", "namespace", "shop");
     const definitions = ["filesystems", "filesystemlayouts"].map((name) => `crd/${name}.tidemark.dev`);
     await kubectl("wait", "--for=condition=Established", ...definitions);
@@ -293,6 +297,7 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
   // By the verbs that they have: they get and update the Secrets of their certificates, and patch none.
   describe.each([
     ["policy-engine", "tidemark-policy-engine-ca"],
+    ["policy-engine", "tidemark-policy-webhook-ca"],
     ["operator", "tidemark-pod-webhook-ca"],
   ])("the %s's, and the Secret %s that it may write", (thief, name) => {
     const secret: Target = { of: SECRETS, name };
@@ -300,7 +305,7 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       await replace(thief, secret, { ...(await read(thief, secret)), data: { "tls.crt": "bm9uZQ==" } });
     });
 
-    it.each(["operator", "policy-engine", "ca-publisher", "default"])(
+    it.each(["operator", "policy-engine", "ca-publisher", "policy-ca-publisher", "default"])(
       "cannot make it one that gets the token of the account %s: its type stays",
       async (account) => {
         const before = await read(thief, secret);
@@ -318,7 +323,7 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       await expect(apply(thief, secret, token)).rejects.toThrow(BY_ROLE);
       await expect(replace(thief, secret, token)).rejects.toThrow(/^404 /);
       await expect(create(thief, SECRETS, tokenSecret("ca-publisher", "another"))).rejects.toThrow(BY_ROLE);
-      await installWithPlacement();
+      await installWithWebhooks();
     });
   });
 
@@ -373,22 +378,41 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
     });
   });
 
-  describe("the ca-publisher's", () => {
-    const webhook = { name: "pods.placement.tidemark.dev", clientConfig: { caBundle: "" } };
-    it("writes the one field, as the ca-publisher does", async () => {
-      const body = { apiVersion: "admissionregistration.k8s.io/v1", kind: "MutatingWebhookConfiguration" };
-      await apply("ca-publisher", POD_WEBHOOK, { ...body, metadata: { name: POD_WEBHOOK.name }, webhooks: [webhook] });
+  describe.each<[string, Target, string, string]>([
+    ["ca-publisher", POD_WEBHOOK, "MutatingWebhookConfiguration", "pods.placement.tidemark.dev"],
+    ["policy-ca-publisher", POLICY_WEBHOOK, "ValidatingWebhookConfiguration", "policies.tidemark.dev"],
+  ])("the %s's", (thief, configuration, kind, webhook) => {
+    const publishes = (target: Target) =>
+      apply(thief, target, {
+        apiVersion: "admissionregistration.k8s.io/v1",
+        kind,
+        metadata: { name: target.name },
+        webhooks: [{ name: webhook, clientConfig: { caBundle: "" } }],
+      });
+    const isOfPods = thief === "ca-publisher";
+    const [own, others] = isOfPods ? ["pod", "policy"] : ["policy", "pod"];
+
+    it("writes the one field, as the process does", async () => {
+      await publishes(configuration);
+    });
+
+    it("cannot change another webhook, nor make one", async () => {
+      const other = isOfPods ? POLICY_WEBHOOK : POD_WEBHOOK;
+      await isRefused(other, () => patch(thief, other, { webhooks: null }), BY_ROLE);
+      await expect(publishes({ of: configuration.of, name: "catch-all" })).rejects.toThrow(BY_ROLE);
     });
 
     it("lists the Secret with the webhook's certificate, and no other", async () => {
-      await call({ as: "ca-publisher", method: "GET", path: secretNamed("tidemark-pod-webhook-tls") });
-      for (const path of [secretNamed("tidemark-pod-webhook-ca"), secretNamed("tidemark-extender-tls"), SECRETS])
-        await expect(call({ as: "ca-publisher", method: "GET", path })).rejects.toThrow(BY_ROLE);
-      const name = "tidemark-pod-webhook-ca";
-      await expect(read("ca-publisher", { of: SECRETS, name })).rejects.toThrow(BY_ROLE);
+      await call({ as: thief, method: "GET", path: secretNamed(`tidemark-${own}-webhook-tls`) });
+      const unread = [`tidemark-${own}-webhook-ca`, `tidemark-${others}-webhook-tls`, "tidemark-extender-tls"];
+      for (const path of [...unread.map((one) => secretNamed(one)), SECRETS])
+        await expect(call({ as: thief, method: "GET", path })).rejects.toThrow(BY_ROLE);
+      const name = `tidemark-${own}-webhook-ca`;
+      await expect(read(thief, { of: SECRETS, name })).rejects.toThrow(BY_ROLE);
     });
+
     it("makes none of all calls that name no object of its own", async () => {
-      expect(await allowedTo("ca-publisher")).toEqual([]);
+      expect(await allowedTo(thief)).toEqual([]);
     });
   });
 
