@@ -90,6 +90,7 @@ export const CONDITION_REASONS = [
   "ReadOnly", // the filesystem takes no writes: the kernel has stopped them after an error, or an administrator has remounted it
   "StaleEpoch", // a deposed leader's write was refused
   "FilesystemHung",
+  "Pending", // no policy-engine has read the policy yet
   "Compiled", // a policy is valid
   "CompileFailed",
   "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition

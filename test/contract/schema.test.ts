@@ -1,8 +1,9 @@
 // What a CustomResourceDefinition's schema makes of objects: pruning, strictness, defaults, validation, CEL rules.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { untilRead } from "../harness/wait-for.ts";
 import { type Answer, type ApiClient, type Json, MERGE } from "./api-client.ts";
 import type { ContractTarget } from "./contract-target.ts";
-import { schemaNode, startWidgets, widget, widgetDefinition } from "./widget.ts";
+import { schemaNode, startWidgets, WIDGET_API_VERSION, widget, widgetDefinition } from "./widget.ts";
 
 const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -63,6 +64,26 @@ describe("a default", () => {
   it("fills an absent field, and an existing one that is null without being nullable", async () => {
     const { body } = await api.post(widgets, widget("defaulted", { color: null, note: null, parts: [{ name: "p" }] }));
     expect(body["spec"]).toEqual({ size: 1, color: "red", note: null, parts: [{ name: "p", unit: "g" }] });
+  });
+
+  it("of a status is there until a status is written, and whatever its author wrote", async () => {
+    const definition = widgetDefinition("Unread");
+    const first = { conditions: [{ type: "Ready", status: "Unknown" }] };
+    schemaNode(definition, "status")["default"] = first;
+    await api.post(DEFINITIONS, definition);
+    const path = widgets.replace("widgets", "unreads");
+    const unread = { ...widget("new"), kind: "Unread" };
+    await untilRead(
+      "the kind",
+      () => api.get(path),
+      ({ code }) => code === 200,
+    );
+    const { body } = await api.post(path, { ...unread, status: { phase: "Written" } });
+    expect(body["status"]).toEqual(first);
+    expect((await api.get(`${path}/new`)).body["status"]).toEqual(first);
+    const status = { conditions: [{ type: "Ready", status: "True" }] };
+    const applied = { apiVersion: WIDGET_API_VERSION, kind: "Unread", metadata: { name: "new" }, status };
+    expect((await api.apply(`${path}/new/status`, "engine", applied)).body["status"]).toEqual(status);
   });
 });
 

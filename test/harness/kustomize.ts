@@ -78,7 +78,9 @@ export function kustomizeWith(directory: string, fields: object, componentDirect
     const toOurs = (path: string): string => relative(overlay, join(realpathSync(ROOT), path));
     const ours = { resources: [toOurs(directory)], components: componentDirectories.map(toOurs) };
     writeFileSync(join(overlay, "kustomization.yaml"), stringify({ ...ours, ...fields }));
-    return execFileSync("kubectl", ["kustomize", overlay], { encoding: "utf8", maxBuffer: 1 << 26 });
+    // What it warns of and why it fails is in the error alone.
+    const options = { encoding: "utf8", maxBuffer: 1 << 26, stdio: "pipe" } as const;
+    return execFileSync("kubectl", ["kustomize", overlay], options);
   } finally {
     rmSync(overlay, { recursive: true, force: true });
   }

@@ -107,4 +107,13 @@ describeWithKubectl("the component lvm-host", () => {
     expect(nodeDirectories(manifests, "agent")).toMatchObject({ "/run/tidemark": "/run/tidemark" });
     expect(names(manifests).filter((name) => name.startsWith("ConfigMap"))).toEqual([]);
   });
+
+  it.each([
+    ["overlays/minimal", ["components/lvm", "components/lvm-host"]],
+    ["overlays/minimal", ["components/lvm-host", "components/lvm"]],
+    ["overlays/lvm", ["components/lvm-host"]],
+    ["overlays/lvm", ["components/lvm"]],
+  ])("does not build over another lvmd, nor does that: %s with %j", (overlay, components) => {
+    expect(() => kustomizeWith(overlay, {}, components)).toThrow(/already registered id: OnlyOneOf.*lvm-and-lvm-host/);
+  });
 });

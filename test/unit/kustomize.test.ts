@@ -62,6 +62,7 @@ describeWithKubectl("the minimal overlay", () => {
       "Namespace tidemark-system",
       "PodDisruptionBudget operator",
       "PodDisruptionBudget policy-engine",
+      "ResourceQuota critical-pods",
       "Role agent",
       "Role csi-sidecars",
       "Role operator",
@@ -233,6 +234,15 @@ describeWithKubectl("somebody's own overlay over the minimal one", () => {
       (name) => podSpecOf(manifests, name).containers.find((one) => one.name === name)?.image,
     );
     expect(new Set(images)).toEqual(new Set([`registry.example/tidemark@${DIGEST}`]));
+  });
+});
+
+describeWithKubectl("the folder of policies", () => {
+  it("can be synced as it is, into a team's namespace", () => {
+    const manifests = found ? manifestsOf(kustomizeWith("../policies", { namespace: "team" })) : [];
+    expect(manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`)).toEqual([
+      "VolumePolicy team/extend-at-80-shrink-below-30",
+    ]);
   });
 });
 

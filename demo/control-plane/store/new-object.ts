@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { badRequest } from "../http/api-error.ts";
 import type { WriteRequest } from "../http/write-request.ts";
 import { kindRules } from "../kinds/kind-rules.ts";
+import { applyDefaults } from "../schema/schema-defaulting.ts";
 import { asJsonObject, type JsonObject } from "./json.ts";
 import { type BodyForm, readFields, validateObject } from "./object-admission.ts";
 import { nameErrors } from "./object-names.ts";
@@ -17,7 +18,10 @@ export function newObject(request: WriteRequest, input: JsonObject, now: string,
   const { kind } = request;
   readFields(request, input, form);
   // A node's status is the one that comes with its creation: kubelet registers with it.
-  if (kind.hasStatus && kind.kind !== "Node") delete input["status"];
+  if (kind.hasStatus && kind.kind !== "Node") {
+    delete input["status"];
+    applyDefaults(kind.schema, input);
+  }
   input["metadata"] = newMetadata(request, asJsonObject(input["metadata"]), now);
   kindRules(kind).complete?.(input, now);
   const { name } = input["metadata"] as { name: string };

@@ -103,7 +103,10 @@ export class ObjectWriter {
     const address = { namespace: object.metadata.namespace ?? "", name: object.metadata.name };
     if (this.#store.get(kind, address) !== undefined) throw alreadyExists(kind, address.name);
     const before = emptyObject(request);
-    const owners = ownerships ?? ownershipsAfterUpdate(kind.schema, new Map(), before, object, updater(request), now);
+    // A status that stands there from the start is a default of the schema, which no writer owns.
+    const { status: _status, ...specification } = object;
+    const stated = kind.custom && kind.hasStatus ? specification : object;
+    const owners = ownerships ?? ownershipsAfterUpdate(kind.schema, new Map(), before, stated, updater(request), now);
     setManagedFields(object.metadata, owners);
     return request.dryRun ? object : this.#store.put(kind, address, object);
   }

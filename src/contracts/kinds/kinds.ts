@@ -6,7 +6,7 @@ import { filesystemSpec, filesystemStatus } from "./filesystem.ts";
 import { filesystemLayoutSpec, filesystemLayoutStatus } from "./filesystem-layout.ts";
 import { logicalVolumeSpec, logicalVolumeStatus } from "./logical-volume.ts";
 import { nodeStorageSpec, nodeStorageStatus } from "./node-storage.ts";
-import { clusterVolumePolicySpec, policyStatus, volumePolicySpec } from "./volume-policy.ts";
+import { clusterVolumePolicySpec, type PolicyStatus, policyStatus, volumePolicySpec } from "./volume-policy.ts";
 
 const AGE: PrinterColumn = { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" };
 const READY: PrinterColumn = {
@@ -41,6 +41,19 @@ const policyColumns: PrinterColumn[] = [
   AGE,
 ];
 
+/** Of a policy that no policy-engine has read: GitOps tools take an object without any condition for a healthy one. */
+const UNREAD_POLICY: PolicyStatus = {
+  conditions: [
+    {
+      type: "Ready",
+      status: "Unknown",
+      reason: "Pending",
+      message: "no policy-engine has read this policy yet",
+      lastTransitionTime: "1970-01-01T00:00:00Z",
+    },
+  ],
+};
+
 export const KINDS: CrdDescription[] = [
   {
     kind: "VolumePolicy",
@@ -50,6 +63,7 @@ export const KINDS: CrdDescription[] = [
     description: "VolumePolicy defines, in CEL, when the claims of its namespace are extended and shrunk.",
     spec: volumePolicySpec,
     status: policyStatus,
+    firstStatus: UNREAD_POLICY,
     columns: policyColumns,
   },
   {
@@ -61,6 +75,7 @@ export const KINDS: CrdDescription[] = [
       "ClusterVolumePolicy is the default for claims without a VolumePolicy, and sets ceilings for those with one.",
     spec: clusterVolumePolicySpec,
     status: policyStatus,
+    firstStatus: UNREAD_POLICY,
     columns: policyColumns,
   },
   {
@@ -150,6 +165,8 @@ interface CrdDescription {
   description: string;
   spec: z.ZodType;
   status: z.ZodType;
+  /** What the status says before anything is written into it. */
+  firstStatus?: object;
   columns: PrinterColumn[];
 }
 
@@ -188,7 +205,7 @@ export function customResourceDefinition(description: CrdDescription): object {
                 kind: { type: "string" },
                 metadata: { type: "object" },
                 spec: openApiSchema(description.spec),
-                status: openApiSchema(description.status),
+                status: { ...openApiSchema(description.status), ...firstStatusOf(description) },
               },
             },
           },
@@ -198,10 +215,14 @@ export function customResourceDefinition(description: CrdDescription): object {
   };
 }
 
+function firstStatusOf({ firstStatus }: CrdDescription): { readonly default?: object } {
+  return firstStatus === undefined ? {} : { default: firstStatus };
+}
+
 /** A structural schema: no $ref, no additionalProperties: false, integer bounds only where we set them. */
-function openApiSchema(schema: z.ZodType): unknown {
+function openApiSchema(schema: z.ZodType): object {
   const converted = z.toJSONSchema(schema, { target: "openapi-3.0", io: "input", reused: "inline" });
-  return structural(converted);
+  return structural(converted) as object;
 }
 
 function structural(node: unknown): unknown {
@@ -213,8 +234,14 @@ function structural(node: unknown): unknown {
     if ((key === "minimum" || key === "maximum") && Math.abs(value as number) === Number.MAX_SAFE_INTEGER) continue;
     result[key] = structural(value);
   }
+  // An API server drops it, and Argo CD would see a difference for as long as it is there.
+  if (isEmptyObject(result["properties"])) delete result["properties"];
   if (result["type"] === "integer") result["format"] = "int64";
   return withNullableObject(result);
+}
+
+function isEmptyObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }
 
 // zod writes a nullable object as anyOf [object, null]; a structural schema wants the object with nullable: true.
