@@ -12,12 +12,13 @@ import { explainPod, type NodeVerdict, type PodExplanation } from "../extender/r
 import { createKubeClient } from "../platform/kube/client/http-client.ts";
 import { CONNECTION_FLAGS, connectionOf, readConnectionSettings } from "../platform/kube/client/kube-config.ts";
 import { directEffects } from "../platform/process/effects/effects.ts";
-import { isLoopback } from "../platform/process/flags.ts";
+import { isLoopback, oneOfFlag } from "../platform/process/flags.ts";
 import type { ExplainedRule, Explanation } from "../policy-engine/index.ts";
 
 const USAGE = `Usage: tidemark explain CLAIM [--namespace NAME] [--engine URL] [--output json]
        tidemark explain --pod NAMESPACE/NAME [--output json]    which nodes take its volumes, and why others do not
 
+  --namespace    of the claim, also -n; default default
   --engine URL   the policy-engine's HTTP address; default http://127.0.0.1:9464, https://… with --metrics-authentication
                  (in a cluster: kubectl -n tidemark-system port-forward deployment/policy-engine 9464)
 `;
@@ -34,42 +35,65 @@ export async function runExplain(args: readonly string[]): Promise<void> {
       help: { type: "boolean", short: "h", default: false },
     },
   });
-  const [claim] = positionals;
-  if (values.help || claim === undefined) {
+  if (values.help) {
     process.stdout.write(USAGE);
     return;
   }
+  const [claim, another] = positionals;
+  if (claim === undefined || another !== undefined) throw new Error(`name one claim\n${USAGE}`);
+  if (claim.includes("/")) throw new Error(`${claim} is not a claim's name: give its namespace with --namespace`);
   print(values.output, await ask(values.engine, values.namespace, claim), explanationLines);
 }
 
 function print<T>(output: string, explanation: T, linesOf: (explanation: T) => string[]): void {
-  const text = output === "json" ? JSON.stringify(explanation, null, 2) : linesOf(explanation).join("\n");
+  const form = oneOfFlag("output", output, ["text", "json"]);
+  const text = form === "json" ? JSON.stringify(explanation, null, 2) : linesOf(explanation).join("\n");
   process.stdout.write(`${printable(text)}\n`);
 }
 
 async function ask(engine: string, namespace: string, claim: string): Promise<Explanation> {
+  if (!/^https?:\/\//.test(engine)) throw new Error(`--engine ${engine} is not a URL: write http://${engine}`);
   const url = new URL(`${engine}/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(claim)}`);
   const { origin, pathname: path } = url;
   const agent = agentFor(url);
   try {
-    const answer = await agent.request({ origin, path, method: "GET" }).catch((error: unknown) => {
-      const hint = "give its address with --engine";
-      throw new Error(`the policy-engine does not answer at ${engine}: ${hint}`, { cause: error });
+    const { statusCode, body } = await agent.request({ origin, path, method: "GET" }).catch((error: unknown) => {
+      throw new Error(`${(error as Error).message || "no answer"} from ${engine}\n${UNANSWERED}`, { cause: error });
     });
-    const body = (await answer.body.json()) as Explanation & { error?: string };
-    if (answer.statusCode !== HTTP_OK) throw new Error(body.error ?? `${url.href} answered ${answer.statusCode}`);
-    return body;
+    const answer = parsed(await body.text());
+    if (answer === undefined)
+      throw new Error(`${url.href} answered ${statusCode}, which is not a policy-engine's answer`);
+    if (statusCode === HTTP_OK) return answer;
+    throw new Error(answer.error ?? `${url.href} answered ${statusCode}`);
   } finally {
-    await agent.close();
+    await agent.destroy();
+  }
+}
+
+const UNANSWERED = `the policy-engine does not answer. In a cluster: kubectl -n tidemark-system port-forward deployment/policy-engine 9464
+Does one lead? kubectl -n tidemark-system get pods,leases. Another address: --engine URL`;
+
+/** Undefined: what answers there is another program. */
+function parsed(text: string): (Explanation & { error?: string }) | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return typeof value === "object" && value !== null ? (value as Explanation & { error?: string }) : undefined;
+  } catch {
+    return undefined;
   }
 }
 
 const HTTP_OK = 200;
+const ANSWER_LIMIT_MS = 10_000;
 
 /** A port-forward leads to the pod that the API server names, and the engine's own certificate names no address: it is not checked there. */
 function agentFor({ protocol, hostname }: URL): Agent {
   const isChecked = protocol !== "https:" || !isLoopback(hostname.replace(/^\[|\]$/g, ""));
-  return new Agent(isChecked ? {} : { connect: { rejectUnauthorized: false } });
+  const limits = { headersTimeout: ANSWER_LIMIT_MS, bodyTimeout: ANSWER_LIMIT_MS };
+  return new Agent({
+    ...limits,
+    connect: { timeout: ANSWER_LIMIT_MS, ...(isChecked ? {} : { rejectUnauthorized: false }) },
+  });
 }
 
 const VERDICT_MARKS: Readonly<Record<ExplainedRule["verdict"], string>> = {

@@ -8,6 +8,10 @@ void runCommandLine("tidemark", {
     summary: "why a claim has the size it has: facts, rules, plan, and when next",
     run: async (args) => (await import("./explain.ts")).runExplain(args),
   },
+  lint: {
+    summary: "whether policies in files would work, and what of them is hardly meant; needs no cluster",
+    run: async (args) => (await import("./lint.ts")).runLint(args),
+  },
   "policy-engine": {
     summary: "the process that decides",
     run: async (args) => (await import("../policy-engine/main.ts")).runPolicyEngine(args),
@@ -25,7 +29,7 @@ void runCommandLine("tidemark", {
     run: async (args) => (await import("../extender/main.ts")).runExtender(args),
   },
   "ca-publisher": {
-    summary: "the process that says to the API server which CA has signed the pod webhook's certificate",
+    summary: "the process that says to the API server which CA has signed a webhook's certificate",
     run: async (args) => (await import("../ca-publisher/main.ts")).runCaPublisher(args),
   },
   lvmd: {

@@ -1,0 +1,105 @@
+// `tidemark lint FILE…`: whether the policies in files would work, and what of them is hardly meant, without a cluster: by the schema, by the
+// compiler, and by what the policy webhook warns of. What a cluster alone can say is not asked: whether selectors select anything there.
+import { readFileSync } from "node:fs";
+import { isDeepStrictEqual, parseArgs } from "node:util";
+import { parseAllDocuments } from "yaml";
+import type * as z from "zod";
+import { clusterVolumePolicySpec, volumePolicySpec } from "../contracts/kinds/volume-policy.ts";
+import { API_VERSION, GROUP } from "../contracts/names.ts";
+import { printable } from "../contracts/printable.ts";
+import { type AnyPolicy, checkPolicy } from "../policy-engine/index.ts";
+
+const USAGE = `Usage: tidemark lint FILE…    whether the policies in these files would work; - reads from standard input
+
+  Exit status 1: one of them would be refused, or a file cannot be read. Warnings leave it at 0.
+`;
+
+/** What is said of one file, and how many policies in it would be refused or warned of. */
+interface Lint {
+  readonly lines: readonly string[];
+  readonly refused: number;
+  readonly policies: number;
+}
+
+const SPECS: Readonly<Record<string, z.ZodType>> = {
+  VolumePolicy: volumePolicySpec,
+  ClusterVolumePolicy: clusterVolumePolicySpec,
+};
+
+export async function runLint(args: readonly string[]): Promise<void> {
+  const options = { help: { type: "boolean", short: "h", default: false } } as const;
+  const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  if (positionals.length === 0) throw new Error("name a file with policies, or - for standard input");
+  const lints = positionals.map((file) => lintText(file, readFileSync(file === "-" ? 0 : file, "utf8")));
+  const text = lints.flatMap(({ lines }) => lines).join("\n");
+  process.stdout.write(`${printable(text)}\n`);
+  if (lints.some(({ refused }) => refused > 0)) process.exitCode = 1;
+}
+
+/** Pure. Documents that are no policies are passed over; a file without any policy is a problem. */
+export function lintText(file: string, text: string): Lint {
+  const documents = parseAllDocuments(text, { prettyErrors: true });
+  const said = documents.flatMap((document): { readonly name: string; readonly verdict: Verdict }[] => {
+    const [error] = document.errors;
+    if (error !== undefined) return [{ name: "YAML", verdict: { refusal: error.message.trim(), warnings: [] } }];
+    const object = document.toJS() as unknown;
+    return isPolicy(object) ? [{ name: nameOf(object), verdict: lintObject(object) }] : [];
+  });
+  if (said.length === 0)
+    return { lines: [`${file}: has neither a VolumePolicy nor a ClusterVolumePolicy`], refused: 1, policies: 0 };
+  const lines = said.flatMap(({ name, verdict: { refusal, warnings } }) => [
+    ...(refusal === undefined ? [] : [`${file}: ${refusal}`]),
+    ...warnings.map((warning) => `${file}: ${name}: warning: ${warning}`),
+    ...(refusal === undefined && warnings.length === 0 ? [`${file}: ${name}: compiles`] : []),
+  ]);
+  return { lines, refused: said.filter(({ verdict }) => verdict.refusal !== undefined).length, policies: said.length };
+}
+
+type Verdict = Pick<ReturnType<typeof checkPolicy>, "refusal" | "warnings">;
+
+function isPolicy(object: unknown): object is AnyPolicy {
+  const { apiVersion, kind } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
+  return typeof apiVersion === "string" && apiVersion.startsWith(`${GROUP}/`) && SPECS[String(kind)] !== undefined;
+}
+
+function nameOf({ kind, metadata }: AnyPolicy): string {
+  return `${kind} ${[metadata?.namespace, metadata?.name].filter(Boolean).join("/")}`;
+}
+
+function lintObject(policy: AnyPolicy): Verdict {
+  const name = nameOf(policy);
+  const refused = (problems: readonly string[]): Verdict => ({
+    refusal: [`${name} would be refused:`, ...problems].join("\n"),
+    warnings: [],
+  });
+  if (policy.apiVersion !== API_VERSION) return refused([`apiVersion: write ${API_VERSION}`]);
+  if (!policy.metadata?.name) return refused(["metadata.name: give it a name"]);
+  const read = SPECS[policy.kind]?.safeParse(policy.spec);
+  if (read?.success !== true)
+    return refused((read?.error.issues ?? []).map(({ path, message }) => `${fieldOf(["spec", ...path])}: ${message}`));
+  const unknown = unknownFields(policy.spec, read.data, ["spec"]);
+  if (unknown.length > 0) return refused(unknown.map((field) => `${field}: there is no such field`));
+  return checkPolicy({ ...policy, spec: read.data } as AnyPolicy);
+}
+
+/** What the schema has left out of what was written. */
+function unknownFields(written: unknown, read: unknown, path: readonly PropertyKey[]): string[] {
+  if (typeof written !== "object" || written === null || isDeepStrictEqual(written, read)) return [];
+  if (typeof read !== "object" || read === null) return [fieldOf(path)];
+  return Object.entries(written).flatMap(([key, value]) => {
+    const at = [...path, Array.isArray(written) ? Number(key) : key];
+    return key in read ? unknownFields(value, (read as Readonly<Record<string, unknown>>)[key], at) : [fieldOf(at)];
+  });
+}
+
+/** "spec.rules[0].when". */
+function fieldOf(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === "number") return `${text}[${part}]`;
+    return text === "" ? String(part) : `${text}.${String(part)}`;
+  }, "");
+}
