@@ -40,7 +40,7 @@ export async function runLint(args: readonly string[]): Promise<void> {
   if (lints.some(({ refused }) => refused > 0)) process.exitCode = 1;
 }
 
-/** Pure. Documents that are no policies are passed over; a file without any policy is a problem. */
+/** Pure. Other objects are passed over; a file without any policy is a problem. */
 export function lintText(file: string, text: string): Lint {
   const documents = parseAllDocuments(text, { prettyErrors: true });
   const said = documents.flatMap((document): { readonly name: string; readonly verdict: Verdict }[] => {

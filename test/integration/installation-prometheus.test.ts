@@ -57,7 +57,7 @@ describeReal("the installation page's files for Prometheus", ["prometheus"], () 
 
   it("alert on metrics that are there", () => {
     const rules = blockWith("groups:\n");
-    expect(check("rules", rules)).toContain("SUCCESS: 2 rules found");
+    expect(check("rules", rules)).toContain("SUCCESS: 5 rules found");
     const known = readFileSync("docs/reference/metrics.md", "utf8");
     for (const name of rules.match(/\btidemark_\w+/g) ?? []) expect(known).toContain(`\`${name}\``);
   });
