@@ -7,6 +7,7 @@ import { MAX_COMPREHENSION_DEPTH, MAX_DEPTH } from "./limits.ts";
 import { type ASTNode, tooDeep } from "./parser.ts";
 import { constantTerm, isScalar, type Run, runOf, type ScalarType, type Term, term, type Value } from "./term.ts";
 import { compileCall, compileMethod } from "./terms/calls.ts";
+import { refuseDashedKey } from "./terms/map-keys.ts";
 import {
   type ArithmeticOperator,
   type ComparisonOperator,
@@ -80,6 +81,9 @@ function compileNode(node: ASTNode, context: Compilation): Term {
     case ".?":
     case "[?]":
       throw new CompileError(node, "optional values are not supported", "guard with has(…) or in");
+    case "-":
+      refuseDashedKey(node, node.args[0], node.args[1], context);
+      return compileBinary(node, "-", context.compile(node.args[0]), context.compile(node.args[1]));
     default:
       return compileBinary(node, node.op, context.compile(node.args[0]), context.compile(node.args[1]));
   }

@@ -148,7 +148,11 @@ export function tooDeep(range: SourceRange): CompileError {
 }
 
 const SYNTAX_HINTS: readonly (readonly [RegExp, string])[] = [
+  [/^=>/, "write >="],
+  [/^=</, "write <="],
   [/^=/, "write == to compare"],
+  [/^\.\d/, "write a digit before the point: 0.8"],
+  [/^,\d/, "write a point for the decimals: 0.8"],
   [/^&/, "write && for and"],
   [/^\|/, "write || for or"],
   [/^(?:and|AND)\b/, "write && for and"],

@@ -221,7 +221,7 @@ function refuseUnreachableRatio(node: ASTNode, ratio: Term, literal: Term): void
   if (ratio.unit !== "ratio" || literal.constant === undefined || !isNumeric(literal)) return;
   const value = Number(literal.constant);
   if (value >= 0 && value <= 1) return;
-  const hint = value > 1 && value <= 100 ? `ratios are 0..1: write ${value / 100}` : "ratios are 0..1";
+  const hint = value >= 2 && value <= 100 ? `ratios are 0..1: write ${value / 100}` : "ratios are 0..1";
   throw new CompileError(node, `a ratio compared with ${value} is the same for every volume`, hint);
 }
 
@@ -241,8 +241,10 @@ function refuseTypes(node: ASTNode, operator: ComparisonOperator, left: Term, ri
 function typeHint(left: Term, right: Term): string | undefined {
   const types = [left.type, right.type];
   if (types.includes("duration") && (left.unit ?? right.unit) === "seconds") return "write seconds: 3600.0";
-  if (types.includes("string") && (isNumeric(left) || isNumeric(right))) return "write a size as quantity('10Gi')";
-  return undefined;
+  if (!types.includes("string") || !(isNumeric(left) || isNumeric(right))) return undefined;
+  return (left.unit ?? right.unit) === "ratio"
+    ? "write a ratio without quotes: 0.8"
+    : "write a size as quantity('10Gi')";
 }
 
 /** Normalised values: `===` is CEL's equality and JavaScript's order is exact between numbers and bigints. */

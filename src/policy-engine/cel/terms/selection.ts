@@ -8,6 +8,7 @@ import { type GrowthRead, growthWindowMs } from "../growth-reads.ts";
 import { MAX_DEPTH, MAX_STRING_CHARS, MAX_VISITED_KEYS } from "../limits.ts";
 import { type ASTNode, tooDeep } from "../parser.ts";
 import { constantTerm, itemTypeOf, type Run, runOf, type ScalarType, type Term, term, type Value } from "../term.ts";
+import { dashedKeyHint, dottedKeyHint } from "./map-keys.ts";
 
 const ROOTS = [...FACT_OBJECTS.keys(), "variables", "now"];
 
@@ -46,7 +47,8 @@ export function compileField(node: ASTNode, base: ASTNode, field: string, contex
   const found = factAt(node, base, field);
   if (found !== undefined) return readFact(node, found.name, found.fact, context);
   const map = context.compile(base);
-  if (!map.type.startsWith("map<")) throw new CompileError(node, `a ${map.type} has no field ${field}`);
+  if (!map.type.startsWith("map<"))
+    throw new CompileError(fieldRange(node, field), `a ${map.type} has no field ${field}`, dottedKeyHint(base, field));
   return itemOfMap(node, map, constantTerm(fieldRange(node, field), "string", field));
 }
 
@@ -162,7 +164,8 @@ function valueAt(name: string, map: Keyed, key: string): Value {
 
 /** Compiles `has(base.field)`: a map has the key, or a fact has been measured. Throws CompileError. */
 export function compileHas(node: ASTNode, argument: ASTNode | undefined, context: Compilation): Term {
-  if (argument?.op !== ".") throw new CompileError(node, "has() needs a field", "write has(volume.labels.tier)");
+  if (argument?.op !== ".")
+    throw new CompileError(node, "has() needs a field", dashedKeyHint(argument) ?? "write has(volume.labels.tier)");
   const [base, field] = argument.args;
   const found = factAt(argument, base, field);
   if (found?.fact.over !== undefined) {
