@@ -41,12 +41,13 @@ export interface BundleProcess {
   log(): string;
 }
 
-/** `program`: the bundle of all processes, or of the demo. */
+/** `program`: the bundle of all processes, or of the demo. `always`: of each start, unless the start says otherwise. */
 export function createBundleProcess(
   directory: string,
   name: string,
   args: readonly string[],
   program: string = BUNDLE_PATH,
+  always: Environment = {},
 ): BundleProcess {
   const logPath = join(directory, `${name}.log`);
   let child: ChildProcess | undefined;
@@ -72,7 +73,7 @@ export function createBundleProcess(
       const stderr = openSync(logPath, "a");
       const [command = process.execPath, ...rest] = [...before, process.execPath, program, ...args];
       const started = spawn(command, rest, {
-        env: { PATH: process.env["PATH"], ...environment },
+        env: { PATH: process.env["PATH"], ...always, ...environment },
         stdio: ["ignore", "pipe", stderr],
         detached: true,
       });

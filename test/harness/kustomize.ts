@@ -11,7 +11,7 @@ export interface Container {
   readonly name: string;
   readonly image: string;
   readonly args?: readonly string[];
-  readonly env?: readonly { readonly name: string }[];
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
   readonly securityContext?: Readonly<Record<string, unknown>>;

@@ -13,7 +13,8 @@ import { createKubeClient } from "../../src/platform/kube/client/http-client.ts"
 import { connectionOf, readConnectionSettings } from "../../src/platform/kube/client/kube-config.ts";
 import { createCommandPort } from "../../src/platform/process/effects/command-port.ts";
 import { directEffects } from "../../src/platform/process/effects/effects.ts";
-import { type BundleProcess, createBundleProcess, DEMO_PATH, type Environment } from "./bundle-process.ts";
+import { agentEnvironment } from "./agent-environment.ts";
+import { BUNDLE_PATH, type BundleProcess, createBundleProcess, DEMO_PATH, type Environment } from "./bundle-process.ts";
 import { applyLvmClass, createLvmOfStack, type LvmOfStack, type LvmSettings } from "./lvm-of-stack.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -117,13 +118,15 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
     "policy-engine": await freePort(),
     agent: await freePort(),
   };
-  const process = (name: StackProcess, flags: readonly string[]): BundleProcess =>
-    createBundleProcess(directory, name, [
+  const process = (name: StackProcess, flags: readonly string[], always: Environment = {}): BundleProcess => {
+    const args = [
       ...[name, "--server", server, "--credentials", credentials],
       ...["--http-host", "127.0.0.1", "--http-port", String(httpPorts[name])],
       ...flags,
       ...(options.flags?.[name] ?? []),
-    ]);
+    ];
+    return createBundleProcess(directory, name, args, BUNDLE_PATH, always);
+  };
   const lvm = options.lvm && (await createLvmOfStack(directory, options.lvm));
   if (lvm !== undefined) await applyLvmClass(client, classParameters(options));
   const spans = (name: "operator" | "agent"): string[] =>
@@ -132,12 +135,16 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   const processes = {
     operator: process("operator", ["--csi-socket", at("operator.sock"), ...spans("operator")]),
     "policy-engine": process("policy-engine", ["--samples-socket", at("engine.sock")]),
-    agent: process("agent", [
-      ...["--node-name", NODE_NAME, "--csi-socket", at("agent.sock"), "--state-directory", stateDirectory],
-      ...["--member-directory", memberDirectory, "--kubelet-directory", kubeletDirectory, ...stream],
-      ...spans("agent"),
-      ...(lvm === undefined ? [] : ["--lvmd-socket", lvm.lvmd.socket]),
-    ]),
+    agent: process(
+      "agent",
+      [
+        ...["--node-name", NODE_NAME, "--csi-socket", at("agent.sock"), "--state-directory", stateDirectory],
+        ...["--member-directory", memberDirectory, "--kubelet-directory", kubeletDirectory, ...stream],
+        ...spans("agent"),
+        ...(lvm === undefined ? [] : ["--lvmd-socket", lvm.lvmd.socket]),
+      ],
+      agentEnvironment(),
+    ),
   };
   const everyProcess = [standalone, ...Object.values(processes), ...(lvm === undefined ? [] : [lvm.lvmd.process])];
   return {

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
@@ -144,11 +145,22 @@ describeWithKubectl("the minimal overlay", () => {
   });
 
   it.each(PROCESSES)("tells the %s where it runs by the downward API alone", (name) => {
-    expect(containerOf(name).env?.map((variable) => variable.name)).toEqual(
+    const given = containerOf(name).env?.filter((variable) => "valueFrom" in variable) ?? [];
+    expect(given.map((variable) => variable.name)).toEqual(
       { agent: ["POD_NAMESPACE", "NODE_NAME"], operator: ["POD_NAMESPACE", "POD_SERVICE_ACCOUNT"] }[name as string] ?? [
         "POD_NAMESPACE",
       ],
     );
+  });
+
+  it("gives the agent's Node.js options that this Node.js takes", () => {
+    const options = containerOf("agent").env?.find((variable) => variable.name === "NODE_OPTIONS")?.value ?? "";
+    const limitOf = (environment: Record<string, string>): number => {
+      const script = 'console.log(require("node:v8").getHeapStatistics().heap_size_limit / 2 ** 20)';
+      return Number(execFileSync(process.execPath, ["-e", script], { env: environment, encoding: "utf8" }));
+    };
+    expect(limitOf({ NODE_OPTIONS: options })).toBeLessThan(1100);
+    expect(limitOf({ NODE_OPTIONS: options })).toBeGreaterThan(1000);
   });
 
   it("has operator and sidecars meet on one socket of each driver, under one user", () => {

@@ -245,7 +245,7 @@ function assertNamed(record: NodeRecord, layout: FilesystemLayout | undefined): 
   if (named?.volumeID === record.volumeID && named.deviceClass === record.deviceClass) return;
   throw new StorageError(
     "WrongFilesystem",
-    `neither is removed: the layout asks for ${named?.volumeID} of class ${named?.deviceClass}, and this node has ${record.volumeID} of class ${record.deviceClass}. Remove by hand the one not needed`,
+    `Remove one by hand; neither is removed: the layout asks for ${named?.volumeID} of ${named?.deviceClass}, this node has ${record.volumeID} of ${record.deviceClass}`,
   );
 }
 

@@ -115,7 +115,7 @@ function notStaged({ handle }: MountedVolume, stagingPath: string, staged: Mount
   const what = staged === undefined ? "nothing is mounted" : `${staged.fsType} from ${staged.source} is mounted`;
   return new StorageError(
     "WrongFilesystem",
-    `end the pods of this node that use volume ${handle}, and kubelet stages it again: ${what} at ${stagingPath}`,
+    `end this node's pods of ${handle}, and kubelet stages it again: ${what} at ${stagingPath}`,
   );
 }
 

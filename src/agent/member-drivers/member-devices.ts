@@ -112,7 +112,7 @@ async function bringDevice(
   if (device === undefined)
     throw new StorageError(
       "MemberDriverFailed",
-      `check that the class of member ${member.name} of ${handle} supports volumeMode Block: driver ${attached.volume.driver} published no block device at ${paths.device}`,
+      `check that the class of member ${member.name} supports volumeMode Block: driver ${attached.volume.driver} published no block device`,
     );
   await noteDisk(parts, paths, device);
   return device;

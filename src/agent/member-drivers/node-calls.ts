@@ -233,7 +233,7 @@ export function createMemberSecrets(client: Pick<KubeClient, "get">): MemberSecr
 function unreadable({ namespace, name }: SecretReference, problem: string, cause?: unknown): StorageError {
   return new StorageError(
     "MemberDriverFailed",
-    `cannot read Secret ${namespace}/${name} of a member's driver: ${problem}. If it is forbidden, allow the agent's account to get it, by a Role in ${namespace}`,
+    `let a Role in ${namespace} allow the agent to get Secret ${name}, if it is forbidden: ${problem}`,
     cause,
   );
 }

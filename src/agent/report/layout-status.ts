@@ -5,7 +5,7 @@ import type {
   FilesystemLayoutStatus,
   LastOperation,
 } from "../../contracts/kinds/filesystem-layout.ts";
-import { printable, withDetail } from "../../contracts/printable.ts";
+import { MESSAGE_CHARACTERS, printable, withDetail } from "../../contracts/printable.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../contracts/quantities/quantity.ts";
 import type { ConditionReason, HoldReason } from "../../contracts/reasons.ts";
 import { type ConditionType, datedCondition, type Statement, statement } from "../../contracts/schema/condition.ts";
@@ -190,11 +190,16 @@ function blocks(state: NodeVolumeState): Because | undefined {
 
 function readOnly({ mounted }: NodeVolumeState): Because | undefined {
   if (mounted?.readOnlySinceMs === undefined) return undefined;
-  const since = new Date(mounted.readOnlySinceMs).toISOString();
-  return {
-    reason: "ReadOnly",
-    message: `Look at dmesg: after an error, unmount, check and mount the filesystem; else remount it (mount -o remount,rw). It is read-only since ${since}`,
-  };
+  return { reason: "ReadOnly", message: readOnlyMessage(mounted.volume.mountPath, mounted.readOnlySinceMs) };
+}
+
+/** The path stands in full or not at all. One of kubelet's for a driver, of 138 characters, leaves room for very few words. */
+function readOnlyMessage(mountPath: string, sinceMs: number): string {
+  const remedy = "Look at dmesg: after an error, unmount, check and mount the filesystem; else";
+  const since = `It is read-only since ${new Date(sinceMs).toISOString()}`;
+  const withPath = [`${remedy} run mount -o remount,rw ${mountPath}`, `See dmesg; read-only: ${mountPath}`];
+  const fitting = withPath.find(({ length }) => length <= MESSAGE_CHARACTERS);
+  return fitting ?? `${remedy} remount it (mount -o remount,rw). ${since}`;
 }
 
 function missingMember(record: NodeRecord): string | undefined {

@@ -1,4 +1,5 @@
-// What the main thread and the sampling thread say to each other. While the thread reads a filesystem, its place is 1 + the slot.
+// What the main thread and the sampling thread say to each other. While the thread reads a filesystem, its place is 1 + the slot. Readings
+// travel as rows of numbers in one array, so that neither side allocates an object per sample on the way; only this file knows the columns.
 
 import type { SampledReading } from "../../contracts/reading.ts";
 import type { ReadableMount } from "../storage/filesystem/mount-reader.ts";
@@ -27,9 +28,6 @@ export type ToSamplingThread =
 export type FromSamplingThread =
   | { readonly type: "readings"; readonly rows: Float64Array }
   | { readonly type: "unreadable"; readonly slot: number; readonly message: string };
-
-// How readings travel from the sampling thread to the main one: rows of numbers in one array, so that neither side
-// allocates an object per sample on the way. The rows' columns are known here only.
 
 /** One reading of one watched filesystem, as the sampling thread saw it. */
 export interface SlotReading {

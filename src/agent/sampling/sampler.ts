@@ -131,9 +131,6 @@ function logHung(log: Logger, { handle, hung, watched: { mountPath } }: WatchedF
   );
 }
 
-// Which filesystems are sampled, and what to look out for on each: found by the handle that people know and by the slot that the sampling
-// thread knows. A slot is never given twice. It sends no messages.
-
 /** Byte counts to look out for; 0: none known. */
 export interface Marks {
   readonly nextExtendUsedBytes: number;
@@ -148,6 +145,10 @@ export interface WatchedFilesystem {
   hung: boolean;
 }
 
+/**
+ * Which filesystems are sampled, and what to look out for on each: found by the handle that people know and by the slot that the sampling
+ * thread knows. A slot is never given twice. It sends no messages.
+ */
 export interface WatchedFilesystems {
   /** Undefined when it is watched already. */
   add(handle: string, mount: ReadableMount, minAvailableBytes: number): WatchedFilesystem | undefined;

@@ -41,6 +41,16 @@ export interface ReconcileEnvironment {
   readonly log: Logger;
 }
 
+/** A layout that changes during each of so many measurements is decided on later: its measure is never that of another layout. */
+const MEASURES_MAX = 5;
+const CHANGING_LOOK_MS = 1000;
+
+interface MeasuredLayout {
+  readonly layout: FilesystemLayout | undefined;
+  /** False: it has changed during each measurement, so nothing may be decided by this one. */
+  readonly isOfNow: boolean;
+}
+
 /** Rejects when something outside failed; the queue then tries again, at longer and longer intervals. */
 export async function reconcileNodeVolume(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
   try {
@@ -59,13 +69,15 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   if (volume.state.recordProblem !== undefined && volume.state.recorded) await saveRecord(records, volume, "PowerCut");
   await staging.adopt(volume);
   noteReadOnly(volume, clock.nowMs());
-  let layout = await measureForLayout(environment, volume);
-  let mayDecide = true;
+  let measured = await measureForLayout(environment, volume);
+  let mayDecide = measured.isOfNow;
   // A member that is missing has nothing to agree with its filesystem about.
-  if (volume.state.sizeBytes !== undefined && isToBeSettled(volume.state)) {
-    mayDecide = await settleSize(storage, volume);
-    layout = await measureForLayout(environment, volume);
+  if (mayDecide && volume.state.sizeBytes !== undefined && isToBeSettled(volume.state)) {
+    const isSettled = await settleSize(storage, volume);
+    measured = await measureForLayout(environment, volume);
+    mayDecide = isSettled && measured.isOfNow;
   }
+  const { layout } = measured;
   const possible = storage.shrinksUnmounted(volumeOf(volume.state.record));
   volume.dispatch({ type: "UnmountedShrinksKnown", possible });
   // From here to the start of an operation nothing is awaited: the facts are still true when it starts. While a volume is being released,
@@ -79,6 +91,7 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   }
   await reporter.report(handle);
   if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, volume);
+  if (!measured.isOfNow) return { againAfterMs: CHANGING_LOOK_MS };
   const againAfterMs = nextLook(volume.state, environment.clock.monotonicMs());
   return againAfterMs === undefined ? "done" : { againAfterMs };
 }
@@ -92,19 +105,17 @@ function nextLook(state: NodeVolumeState, monotonicMs: number): number | undefin
 }
 
 /** What came before may have taken long: measures, and returns the layout of now, on record, that the measure belongs to. */
-async function measureForLayout(
-  environment: ReconcileEnvironment,
-  volume: NodeVolume,
-): Promise<FilesystemLayout | undefined> {
+async function measureForLayout(environment: ReconcileEnvironment, volume: NodeVolume): Promise<MeasuredLayout> {
   const { handle } = volume;
-  for (;;) {
+  for (let round = 1; ; round += 1) {
     const layout = layoutOnThisNode(environment, handle);
     await trackedVolume(environment, handle, layout);
     const { lastOperation } = volume.state.record;
     await measureVolume(environment.storage, volume);
     // An emergency may have run during the measurement, and have taken in what was not found.
-    const isOfNow = volume.state.record.lastOperation === lastOperation;
-    if (isOfNow && layoutOnThisNode(environment, handle) === layout) return layout;
+    const isSameOperation = volume.state.record.lastOperation === lastOperation;
+    const isOfNow = isSameOperation && layoutOnThisNode(environment, handle) === layout;
+    if (isOfNow || round >= MEASURES_MAX) return { layout, isOfNow };
   }
 }
 

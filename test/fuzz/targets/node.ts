@@ -198,7 +198,7 @@ function superblocks(type: KnownFilesystem): FuzzTarget {
 }
 
 function assertAgentsReading(type: KnownFilesystem, path: string, input: Buffer): void {
-  assertWholeMember({ handle: "fs-x", fsType: type, name: "m", path, sizeBytes: Number.MAX_SAFE_INTEGER });
+  assertWholeMember({ fsType: type, name: "m", path, sizeBytes: Number.MAX_SAFE_INTEGER });
   if (type === "btrfs") assertBtrfs(path, input);
   if (type !== "ext4") return;
   const state = readExt4State(path);

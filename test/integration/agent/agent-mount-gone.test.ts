@@ -116,9 +116,7 @@ describeReal("a pod that comes back", STACK_PARTS, () => {
       execFileSync("umount", [span.stagingPath]);
       rmSync(join(agent.directory, "state"), { recursive: true });
       await agent.startAgent({}, parts.flags);
-      await waitFor("the report", async () =>
-        (await statusOf()).messages.includes("another mount namespace; unmount it"),
-      );
+      await waitFor("the report", async () => (await statusOf()).messages.includes("another mount namespace too"));
       expect(await statusOf()).toMatchObject({
         mounted: true,
         messages: expect.stringContaining("this node still has"),

@@ -208,7 +208,7 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
   it("does not grow over a record of a reduction that cannot be read", async () => {
     const mounted = await stage(makeLvmVolume());
     writeFileSync(join(fixture.recordDirectory, `${mounted.volumeID}.reduction.json`), "{");
-    await expect(fixture.storage.extend(mounted, 2 * GIB)).rejects.toThrow("it is unreadable");
+    await expect(fixture.storage.extend(mounted, 2 * GIB)).rejects.toThrow("is unreadable");
     expect(volumeBytes(mounted)).toBe(GIB);
   });
 

@@ -26,7 +26,7 @@ const NO_DISK: readonly string[] = ["ENXIO", "ENODEV", "ENOENT", "EIO", "EREMOTE
  * answer.
  */
 export async function waitForExclusive(volume: VolumeIdentity, device: string): Promise<void> {
-  const opens = (): Promise<boolean> => opensExclusively(volume, device);
+  const opens = (): Promise<boolean> => opensExclusively(device);
   if (await waitUntil(opens, EXCLUSIVE_LIMIT_MS, EXCLUSIVE_INTERVAL_MS)) return;
   throw new StorageError(
     "DeviceBusy",
@@ -48,7 +48,7 @@ export async function probe(tools: Tools, volume: VolumeIdentity, device: string
 }
 
 // Fails while the kernel or another program holds the device for itself: mounted anywhere, or under mkfs.
-async function opensExclusively({ handle }: VolumeIdentity, device: string): Promise<boolean> {
+async function opensExclusively(device: string): Promise<boolean> {
   try {
     await (await open(device, constants.O_RDONLY | constants.O_EXCL)).close();
     return true;
@@ -58,7 +58,7 @@ async function opensExclusively({ handle }: VolumeIdentity, device: string): Pro
     if (!NO_DISK.includes(code)) throw error;
     throw new StorageError(
       "MembersMissing",
-      `${device} of ${handle} is there and cannot be opened (${code}); see dmesg, and bring its disk back, or the path to it`,
+      `see dmesg, and bring its disk back, or the path to it: ${device} is there and cannot be opened (${code})`,
       error,
     );
   }

@@ -80,10 +80,10 @@ export function assertWritable(volume: MountedFilesystem): void {
   if (mount.readOnly) throw readOnlyError(volume);
 }
 
-export function readOnlyError({ mountPath, fsType, handle }: MountedFilesystem): StorageError {
+export function readOnlyError({ fsType, handle }: MountedFilesystem): StorageError {
   return new StorageError(
     "ReadOnly",
-    `Look at dmesg: after an error, unmount, check and mount the ${fsType} of ${handle}; else run mount -o remount,rw ${mountPath}. It is read-only`,
+    `Look at dmesg: after an error, unmount, check and mount the ${fsType} of ${handle}; else remount it rw. It is read-only`,
   );
 }
 
@@ -230,7 +230,7 @@ export async function cutMember<V extends OneMemberVolume>(
   if (toBytes === undefined || toBytes > presentBytes)
     throw new StorageError(
       "CommandFailed",
-      `member ${members.nameOf(volume)} of ${volume.handle} keeps its ${formatBytes(presentBytes)}: "btrfs inspect-internal dump-super -a ${members.superblockPath(volume)}" does not show total_bytes ${await endBytes()}`,
+      `total_bytes is not ${await endBytes()} in btrfs inspect-internal dump-super -a ${members.superblockPath(volume)}: the member is not cut`,
     );
   if (toBytes === presentBytes) return toBytes;
   const sizeBytes = await members.cut(volume, presentBytes, toBytes, signal);
@@ -239,12 +239,12 @@ export async function cutMember<V extends OneMemberVolume>(
   await members.grow(volume, sizeBytes, presentBytes).catch((error: unknown) => {
     throw new StorageError(
       "CommandFailed",
-      `resize btrfs of ${volume.handle} to ${sizeBytes} bytes: another process grew it to ${formatBytes(shownBytes)} while member ${members.nameOf(volume)} was cut to ${formatBytes(sizeBytes)}`,
+      `resize btrfs of ${volume.handle} to ${sizeBytes} bytes: another process grew it to ${formatBytes(shownBytes)} while its member was cut`,
       error,
     );
   });
   throw new StorageError(
     "CommandFailed",
-    `member ${members.nameOf(volume)} of ${volume.handle} has its ${formatBytes(presentBytes)} again: another process grew its btrfs to ${formatBytes(shownBytes)}; only Tidemark may resize it`,
+    `let only Tidemark resize btrfs of ${volume.handle}: another process grew it to ${formatBytes(shownBytes)}, so its member has its ${formatBytes(presentBytes)} again`,
   );
 }

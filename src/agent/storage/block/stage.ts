@@ -74,8 +74,7 @@ async function findMounted<V extends OneMemberVolume>(
   if (device === undefined)
     throw new StorageError(
       "WrongFilesystem",
-      `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not member ${members.nameOf(volume)}; ` +
-        "unmount it by hand",
+      `unmount ${mountPath} by hand: it has ${mount.fsType} from ${mount.source} mounted, not member ${members.nameOf(volume)}`,
     );
   return { ...volume, device, mountPath };
 }
@@ -118,7 +117,7 @@ async function assertStillBare<V extends OneMemberVolume>(
   const what = `${signature.type} signature (UUID ${signature.uuid || "none"})`;
   throw new StorageError(
     "SignatureFound",
-    `member ${host.members.nameOf(volume)} of ${volume.handle} has got a ${what} since it was found bare; it is left as it is`,
+    `member ${host.members.nameOf(volume)} has got a ${what} since it was found bare; it is left as it is`,
   );
 }
 
@@ -156,8 +155,7 @@ async function mountFilesystem<V extends OneMemberVolume>(
   await host.tools.run("stage/unmount-stranger", "umount", [mountPath]);
   throw new StorageError(
     "WrongFilesystem",
-    `mounting ${device} of ${volume.handle} brought up another device with fsid ${volume.fsid}: a copy of the member is ` +
-      "attached on this node; detach it",
+    `detach the copy of ${device} on this node: mounting it brought up another device with fsid ${volume.fsid}`,
   );
 }
 
@@ -214,7 +212,7 @@ export async function assertOwn<V extends OneMemberVolume | RawVolume>(
   if (isOwn) return;
   throw new StorageError(
     "WrongFilesystem",
-    `correct the source in the FilesystemLayout, or delete the member by hand: member ${members.nameOf(volume)} is not ${volume.handle}'s (${record === undefined ? "no record names it" : `it is recorded as volume ${record.volumeUID}'s`})`,
+    `correct the layout's source, or delete member ${members.nameOf(volume)} by hand: ${record === undefined ? "no record names it" : `it is recorded as volume ${record.volumeUID}'s`}`,
   );
 }
 
@@ -237,7 +235,7 @@ export async function unmount(
   if (unmounted) return;
   throw new StorageError(
     "DeviceBusy",
-    `${volume.handle} cannot be unmounted from ${mountPath}: ${said}; end what uses it (fuser -vm ${mountPath})`,
+    `end what uses ${mountPath} (fuser -vm): ${volume.handle} cannot be unmounted: ${said}`,
   );
 }
 

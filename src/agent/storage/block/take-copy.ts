@@ -67,7 +67,7 @@ async function renameBtrfs({ files }: RenameHost, { handle, fsid }: FilesystemVo
     if (range !== ranges[0]) return undefined;
     throw new StorageError(
       "WrongFilesystem",
-      `delete the claim, and copy the source again: the copy of ${handle} on ${device} cannot be given another fsid: ${problem}`,
+      `delete the claim, and copy the source again: the copy of ${handle} cannot be given another fsid: ${problem}`,
     );
   });
 }

@@ -226,7 +226,7 @@ export async function stopLeftoverOperations(
     if (signal.aborted || performance.now() >= deadlineMs)
       throw new StorageError(
         "DeviceBusy",
-        `${leftover} of a former agent, or of a person, still runs on ${volume.mountPath} (${volume.handle}); wait until it has ended, or end it`,
+        `wait until it has ended, or end it: ${leftover} of a former agent, or of a person, still runs on ${volume.handle}`,
       );
     await pause(LEFTOVER_INTERVAL_MS, signal);
   }

@@ -4,7 +4,6 @@
 
 import { closeSync, openSync, readSync } from "node:fs";
 import type { FsType } from "../../../contracts/kinds/filesystem-layout.ts";
-import { formatBytes } from "../../../contracts/quantities/quantity.ts";
 import { crc32c } from "../../../platform/crc32c.ts";
 import type { FileRange } from "../../../platform/process/effects/file-port.ts";
 import { StorageError } from "../storage-error.ts";
@@ -198,7 +197,6 @@ function readExt4Superblock(device: string): Buffer | undefined {
 }
 
 export interface MemberLength {
-  readonly handle: string;
   readonly fsType: FsType;
   /** What people call the member. */
   readonly name: string;
@@ -214,14 +212,14 @@ export interface MemberLength {
  * its end reads as zeros or as I/O errors, and the filesystem would find that out one file at a time. A member that cannot be read says
  * nothing here: its next use meets the error.
  */
-export function assertWholeMember({ handle, fsType, name, path, sizeBytes, deviceBytes }: MemberLength): void {
+export function assertWholeMember({ fsType, name, path, sizeBytes, deviceBytes }: MemberLength): void {
   const found = readEndBytes(fsType, path);
   if (found === "unreadable") return;
   const endBytes = found ?? deviceBytes;
   if (endBytes === undefined || endBytes <= sizeBytes) return;
   throw new StorageError(
     "MembersMissing",
-    `Bring back what was cut off member ${name} of ${handle}, or restore a backup: it has ${formatBytes(sizeBytes)} (${sizeBytes}), and its ${fsType} needs ${formatBytes(endBytes)} (${endBytes})`,
+    `Bring back what was cut off member ${name}, or restore a backup: it has ${sizeBytes} bytes, and its ${fsType} needs ${endBytes}`,
   );
 }
 

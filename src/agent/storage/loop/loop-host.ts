@@ -30,7 +30,7 @@ export function assertMemberDisk({ memberDirectory, memberDisk }: LoopHost, volu
   if (statSync(memberDirectory).dev === memberDisk) return;
   throw new StorageError(
     "MembersMissing",
-    `Mount the disk of ${memberDirectory} again, or restart the agent to use the one there now: member ${volume.memberFile} of ${volume.handle} is not made on another disk`,
+    `Mount the disk of ${memberDirectory} again, or restart the agent to use the one there now: ${volume.memberFile} is not made on another`,
   );
 }
 
@@ -82,13 +82,8 @@ export function hostFreeBytes(host: LoopHost): number {
 }
 
 /** Makes a member longer by growthBytes, where the host has room for that. Volumes that grow at the same time share what is left. */
-export async function growWithinRoom(
-  host: LoopHost,
-  volume: LoopVolume,
-  growthBytes: number,
-  grow: () => Promise<void>,
-): Promise<void> {
-  assertHostHasRoom(host, volume, growthBytes);
+export async function growWithinRoom(host: LoopHost, growthBytes: number, grow: () => Promise<void>): Promise<void> {
+  assertHostHasRoom(host, growthBytes);
   host.room.claimedBytes += growthBytes;
   try {
     await grow();
@@ -97,11 +92,11 @@ export async function growWithinRoom(
   }
 }
 
-function assertHostHasRoom(host: LoopHost, volume: LoopVolume, growthBytes: number): void {
+function assertHostHasRoom(host: LoopHost, growthBytes: number): void {
   const freeBytes = hostFreeBytes(host);
   if (growthBytes <= freeBytes) return;
   throw new StorageError(
     "DiskFull",
-    `free space in ${host.memberDirectory} or lower the policy's max: ${volume.memberFile} of ${volume.handle} needs ${formatBytes(growthBytes)} more, and ${formatBytes(freeBytes)} are left after claims and --eviction-reserve`,
+    `free space in ${host.memberDirectory} or lower the policy's max: it needs ${formatBytes(growthBytes)} more, ${formatBytes(freeBytes)} are left after claims and --eviction-reserve`,
   );
 }

@@ -121,7 +121,7 @@ async function make(host: LoopHost, volume: LoopVolume, sizeBytes: number): Prom
     );
   assertMemberDisk(host, volume);
   const wholeBytes = wholeGrains(sizeBytes);
-  await growWithinRoom(host, volume, wholeBytes, async () => {
+  await growWithinRoom(host, wholeBytes, async () => {
     await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);
     if (extent === undefined) await host.files.createNew("stage/create-member", path, 0o600);
     await host.files.truncate("stage/size-member", path, wholeBytes);
@@ -152,9 +152,7 @@ async function attach(host: LoopHost, volume: LoopVolume): Promise<string> {
 async function grow(host: LoopHost, volume: MountedLoop, presentBytes: number, toBytes: number): Promise<void> {
   const path = memberPath(host, volume);
   if (toBytes > presentBytes)
-    await growWithinRoom(host, volume, toBytes - presentBytes, () =>
-      host.files.truncate("extend/grow-file", path, toBytes),
-    );
+    await growWithinRoom(host, toBytes - presentBytes, () => host.files.truncate("extend/grow-file", path, toBytes));
   if (deviceSizeBytes(volume.device) !== toBytes)
     expectSuccess(
       await host.tools.run("extend/refresh-loop", "losetup", ["--set-capacity", volume.device]),

@@ -157,7 +157,7 @@ async function activeDevice(host: LvmHost, volume: LvmVolume): Promise<string | 
 function uncertain(host: LvmHost, volume: LvmVolume, why: string): StorageError {
   return new StorageError(
     "ShrinkOutcomeUnknown",
-    `compare ${nameOf(volume)} with its snapshot (tag ${GUARD_TAG}=${volume.volumeID}) and keep the right one, then delete ${unmountedShrinkPath(host, volume)} and tag ${UNMOUNTED_SHRINK_TAG}: ${why}`,
+    `compare it with its snapshot, keep one, then delete ${unmountedShrinkPath(host, volume)} and tag ${UNMOUNTED_SHRINK_TAG}: ${why}`,
   );
 }
 
@@ -220,7 +220,7 @@ export function readUnmountedShrink(host: LvmHost, volume: LvmMember): Unmounted
   } catch (error) {
     throw new StorageError(
       "ShrinkOutcomeUnknown",
-      `restore the record ${path}, or run e2fsck and delete it with tag ${UNMOUNTED_SHRINK_TAG}: it is unreadable, so how far ${nameOf(volume)} was shrunk is unknown`,
+      `restore ${path}, or run e2fsck and delete it with tag ${UNMOUNTED_SHRINK_TAG}: this record is unreadable`,
       error,
     );
   }

@@ -23,7 +23,7 @@ export async function findVolume(host: LvmHost, volume: LvmMember): Promise<Volu
   if (owner === undefined || owner === volume.volumeUID) return found;
   throw new StorageError(
     "WrongFilesystem",
-    `correct source.logicalVolume in the FilesystemLayout: ${nameOf(volume)} has the tag of volume ${owner}, not of ${volume.handle}, and is not changed`,
+    `correct the layout's source.logicalVolume: ${nameOf(volume)} has the tag of volume ${owner}, and is not changed`,
   );
 }
 
@@ -165,6 +165,6 @@ function isInUse(volume: LvmVolume | RawVolume, device: string): boolean {
 function inactive(volume: LvmMember): StorageError {
   return new StorageError(
     "WaitingForMember",
-    `logical volume ${nameOf(volume)} of ${volume.handle} is not active on this node, although lvmd has activated it; see lvs on the node`,
+    `see lvs on the node: logical volume ${nameOf(volume)} is not active there, although lvmd has activated it`,
   );
 }

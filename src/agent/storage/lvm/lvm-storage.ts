@@ -168,8 +168,7 @@ function assertWhole(volume: LvmMember, tags: readonly string[]): void {
   if (!tags.includes(WIPE_BEGUN_TAG)) return;
   throw new StorageError(
     "AlreadyFormatted",
-    `the removal of logical volume ${nameOf(volume)} of ${volume.handle} has begun: its data is wiped in part, and it is not used any ` +
-      "more. Delete the claim",
+    `delete the claim: the removal of logical volume ${nameOf(volume)} has begun, and its data is wiped in part`,
   );
 }
 
@@ -182,7 +181,7 @@ function assertMode({ recordDirectory }: LvmHost, volume: LvmVolume | RawVolume,
   if (made === undefined || made === volumeMode) return;
   throw new StorageError(
     "WrongFilesystem",
-    `correct spec.volumeMode of the FilesystemLayout: member ${nameOf(volume)} of ${volume.handle} was made with ${made}, not ${volumeMode}, and is not changed`,
+    `correct the layout's spec.volumeMode: member ${nameOf(volume)} was made with ${made}, not ${volumeMode}, and is not changed`,
   );
 }
 
@@ -191,7 +190,7 @@ function assertMadeFor(volume: RawVolume, tags: readonly string[]): void {
   if (taggedVolumeUID(tags) === volume.volumeUID) return;
   throw new StorageError(
     "WrongFilesystem",
-    `correct source.logicalVolume in the FilesystemLayout: logical volume ${nameOf(volume)} has no tag of ${volume.handle}, and is not changed`,
+    `correct the layout's source.logicalVolume: ${nameOf(volume)} has no tag of ${volume.handle}; it is not changed`,
   );
 }
 
@@ -224,13 +223,13 @@ async function grow(
   if (shownBytes >= toBytes) return;
   throw new StorageError(
     "CommandFailed",
-    `run lvchange --refresh and see dmesg: member ${nameOf(volume)} of ${volume.handle} was grown to ${formatBytes(toBytes)}, but ${volume.device} has ${shownBytes} bytes`,
+    `run lvchange --refresh, see dmesg: ${nameOf(volume)} was grown to ${formatBytes(toBytes)}, but ${volume.device} has ${shownBytes} bytes`,
   );
 }
 
 function gone(volume: LvmMember): StorageError {
   return new StorageError(
     "AlreadyFormatted",
-    `bring back logical volume ${nameOf(volume)} of ${volume.handle}, or delete the claim if its data is not needed: lvmd does not have it, and no empty one replaces it`,
+    `bring back logical volume ${nameOf(volume)}, or delete the claim if its data is not needed: lvmd does not have it`,
   );
 }

@@ -67,7 +67,7 @@ async function find({ members }: RawHost, volume: RawVolume, stagingPath: string
   if (device !== undefined) return { ...volume, device, mountPath: stagingPath };
   throw new StorageError(
     "WrongFilesystem",
-    `${path} of ${volume.handle} shows ${shown ?? "no device"}, not member ${members.nameOf(volume)}; unmount it by hand`,
+    `unmount ${path} by hand: it shows ${shown ?? "no device"}, not member ${members.nameOf(volume)}`,
   );
 }
 

@@ -6,7 +6,6 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod";
-import { formatBytes } from "../../../contracts/quantities/quantity.ts";
 import { deviceSizeBytes } from "../filesystem/devices-and-mounts.ts";
 import type { LvmMember } from "../storage.ts";
 import { StorageError } from "../storage-error.ts";
@@ -28,7 +27,7 @@ export async function reduce(
   if (found?.sizeBytes !== fromBytes)
     throw new StorageError(
       "CommandFailed",
-      `member ${nameOf(volume)} of ${volume.handle} is not reduced: ${volume.device} has ${fromBytes} bytes (blockdev --getsize64), and lvs says ${found?.sizeBytes ?? "that there is none"}`,
+      `compare blockdev --getsize64 ${volume.device} (${fromBytes}) with lvs (${found?.sizeBytes ?? "none"}): ${nameOf(volume)} is not reduced`,
     );
   const record: ReductionRecord = { token: randomUUID(), lvUUID: found.uuid, fromBytes, toBytes };
   const text = reductionRecordText(record);
@@ -49,8 +48,7 @@ export async function reduce(
   if (reachedBytes === toBytes && shownBytes === toBytes) return toBytes;
   throw new StorageError(
     "CommandFailed",
-    `member ${nameOf(volume)} of ${volume.handle} was to be reduced to ${formatBytes(toBytes)}: lvmd says ${reachedBytes} bytes, and ` +
-      `${volume.device} has ${shownBytes}`,
+    `see lvs and dmesg: ${volume.device} was to be reduced to ${toBytes} bytes, lvmd says ${reachedBytes}, and it has ${shownBytes}`,
   );
 }
 
@@ -101,16 +99,16 @@ export function reductionRecordText(record: ReductionRecord): string {
  */
 export function recordedTokens(host: LvmHost, volume: LvmMember): Set<string> {
   const paths = [reductionRecordPath(host, volume), reductionBesideLvmdPath(host, volume)];
-  return new Set(paths.filter((path) => existsSync(path)).map((path) => readRecord(path, volume).token));
+  return new Set(paths.filter((path) => existsSync(path)).map((path) => readRecord(path).token));
 }
 
-function readRecord(path: string, volume: LvmMember): ReductionRecord {
+function readRecord(path: string): ReductionRecord {
   try {
     return reductionRecord.parse(JSON.parse(readFileSync(path, "utf8")));
   } catch (error) {
     throw new StorageError(
       "CommandFailed",
-      `restore the record ${path}, or restart lvmd and then delete it: it is unreadable, so the reduction of ${nameOf(volume)} of ${volume.handle} cannot be cancelled`,
+      `restore ${path}, or restart lvmd and then delete it: this record of a reduction is unreadable`,
       error,
     );
   }

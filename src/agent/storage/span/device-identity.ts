@@ -50,14 +50,14 @@ function numberOf(text = ""): number {
  * Where nothing was ever reported there is nothing to compare with.
  */
 export function assertReportedDevice(
-  { member, device }: MemberDevice,
+  { member }: MemberDevice,
   { deviceUUID, devid }: Pick<DeviceIdentity, "deviceUUID" | "devid">,
 ): void {
   const { reported } = member;
   if (reported === undefined || (reported.deviceUUID === deviceUUID && reported.devid === devid)) return;
   throw new StorageError(
     "WrongFilesystem",
-    `check claim ${member.claim} and its driver: ${device.path} is device ${devid} (${deviceUUID}), and member ${member.name} is device ${reported.devid} (${reported.deviceUUID})`,
+    `check the driver of ${member.claim}: device ${devid} (${deviceUUID}) came, not ${reported.devid} (${reported.deviceUUID})`,
   );
 }
 

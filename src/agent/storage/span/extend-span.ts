@@ -123,7 +123,7 @@ async function addMember(
   if (mountedDeviceNames(volume.fsid).includes(device.name)) return;
   throw new StorageError(
     "CommandFailed",
-    `btrfs ${volume.fsid} of ${volume.handle} does not show ${device.path} of member ${member.name} after it was added; see dmesg`,
+    `see dmesg: btrfs ${volume.fsid} does not show ${device.path} of member ${member.name} after it was added`,
   );
 }
 
@@ -190,7 +190,7 @@ async function expandDevice(
   const said = refusal instanceof Error ? `: ${refusal.message}` : "";
   const error = new StorageError(
     "WaitingForMember",
-    `member ${member.name} has ${formatBytes(deviceBytes)} instead of ${formatBytes(sizeBytes)} ${Math.round((host.clock.monotonicMs() - askedAtMs) / 1000)} s after driver ${member.volume.driver} was asked to expand it${said}`,
+    `member ${member.name} has ${formatBytes(deviceBytes)} instead of ${formatBytes(sizeBytes)} ${Math.round((host.clock.monotonicMs() - askedAtMs) / 1000)} s after ${member.volume.driver} was asked${said}`,
     refusal,
   );
   return { agreedBytes: refusal === undefined ? deviceBytes : 0, error };

@@ -158,10 +158,10 @@ async function removalFound(host: SpanHost, volume: MountedSpan, each: MemberDev
 
 function assertLeftBehind({ member, device }: MemberDevice, identity: DeviceIdentity, mounted: MountedDevices): void {
   if (isLeftBehind(identity, mounted)) return;
-  const { generation, devid, deviceUUID } = identity;
+  const { generation } = identity;
   throw new StorageError(
     "WrongFilesystem",
-    `see whether member ${member.name} (${device.path}, device ${devid}, ${deviceUUID}) is a copy of another: nothing proves that it was taken out (commit ${generation}, now ${mounted.generation})`,
+    `see if ${device.path} of member ${member.name} is a copy: nothing proves that it was taken out (commit ${generation}, now ${mounted.generation})`,
   );
 }
 
@@ -209,7 +209,7 @@ async function wipe(
   if (outcome === "Zeroed") return;
   throw new StorageError(
     "WrongFilesystem",
-    `member ${member.name} at ${device.path} is not the device ${removal.deviceUUID} that was taken out of the btrfs of ${handle}; it is not changed`,
+    `member ${member.name} at ${device.path} is not device ${removal.deviceUUID}, which was taken out; it is not changed`,
   );
 }
 

@@ -105,7 +105,7 @@ async function readInside({ host, volume }: Shrink): Promise<InsideMember[]> {
     if (usage !== undefined) return { ...each, usage };
     throw new StorageError(
       "CommandFailed",
-      `btrfs ${volume.fsid} of ${volume.handle} does not report how much member ${each.member.name} at ${each.device.path} holds`,
+      `btrfs ${volume.fsid} does not report how much member ${each.member.name} at ${each.device.path} holds`,
     );
   });
 }
@@ -161,8 +161,7 @@ async function remove(
   if (identity?.valid !== true || identity.devid !== devid)
     throw new StorageError(
       "WrongFilesystem",
-      `member ${member.name} of ${volume.handle} at ${device.path} has no superblock of device ${devid} of btrfs ${volume.fsid}; ` +
-        "it is not taken out",
+      `member ${member.name} is not taken out: ${device.path} has no superblock of device ${devid} of this btrfs`,
     );
   assertReportedDevice(each, identity);
   const { deviceUUID } = identity;

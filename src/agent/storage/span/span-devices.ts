@@ -112,13 +112,13 @@ export function strangeDeviceNames(host: Pick<SpanHost, "devices">, volume: Moun
 }
 
 /** Throws WrongFilesystem when the kernel has a device in the filesystem that does not belong to its members, or the reverse. */
-export function assertSameDevices({ handle, fsid }: MountedSpan, expected: readonly MemberDevice[]): void {
+export function assertSameDevices({ fsid }: MountedSpan, expected: readonly MemberDevice[]): void {
   const names = mountedDeviceNames(fsid).sort();
   const wanted = expected.map(({ device }) => device.name).sort();
   if (names.join() === wanted.join()) return;
   throw new StorageError(
     "WrongFilesystem",
-    `detach the copy of a member from this node: the btrfs of ${handle} came up on ${names.join(", ") || "no device"} instead of ${wanted.join(", ")}, or a member was taken out before`,
+    `detach the copy of a member from this node: the btrfs came up on ${names.join(", ") || "no device"}, not ${wanted.join(", ")}; or a member was taken out before`,
   );
 }
 
@@ -136,7 +136,7 @@ export function findOwnSpan(
   const names = mountedDeviceNames(volume.fsid).join(", ") || "no device";
   throw new StorageError(
     "WrongFilesystem",
-    `detach the copy on this node and unmount ${mountPath}: btrfs ${volume.fsid} is mounted from ${names}, which are not members of ${volume.handle}`,
+    `unmount ${mountPath} and detach the copy on this node: its btrfs is mounted from ${names}, which are not members`,
   );
 }
 
@@ -156,7 +156,7 @@ export function findMountedSpan(
   if (mountedAnywhere(source)?.endsWith(volume.fsid) !== true && !devices.some(({ name }) => name === source))
     throw new StorageError(
       "WrongFilesystem",
-      `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not btrfs ${volume.fsid}; unmount it by hand`,
+      `unmount ${mountPath} by hand: it has ${mount.fsType} from ${mount.source} mounted, not btrfs ${volume.fsid}`,
     );
   return { ...volume, device: devices[0]?.path ?? mount.source, mountPath };
 }

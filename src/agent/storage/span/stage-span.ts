@@ -214,6 +214,6 @@ async function assertNothingForeign(
   if (foreign === undefined) return;
   throw new StorageError(
     "SignatureFound",
-    `delete claim ${member.claim} if its data is not needed: member ${member.name} (${device.path}) has a ${foreign.type} signature (UUID ${foreign.uuid || "none"}), and is not changed`,
+    `delete claim ${member.claim} if its data is not needed: it has a ${foreign.type} signature (UUID ${foreign.uuid || "none"})`,
   );
 }

@@ -30,7 +30,7 @@ export async function giveBackSpan(host: SpanHost, volume: SpanVolume): Promise<
   if (!(await waitUntil(() => mountedDeviceNames(volume.fsid).length === 0, RELEASE_LIMIT_MS, INTERVAL_MS)))
     throw new StorageError(
       "DeviceBusy",
-      `btrfs ${volume.fsid} of ${volume.handle} is still mounted, in another place or another mount namespace; unmount it there`,
+      `unmount btrfs ${volume.fsid} in another place or another mount namespace too: it is still mounted there`,
     );
   await giveBack(host, volume);
 }
@@ -84,7 +84,7 @@ function stillHeld({ handle }: SpanVolume, held: ReadonlyMap<string, string>): S
   const which = [...held].map(([name, why]) => `member ${name} (${why})`).join(" and ");
   return new StorageError(
     "DeviceBusy",
-    `end what holds ${which} (umount, vgchange --activate n, fuser -v): ${handle} is unmounted, and no other node gets it until then`,
+    `end what holds ${which} (umount, vgchange --activate n, fuser -v): ${handle} is unmounted; no other node gets it until then`,
   );
 }
 

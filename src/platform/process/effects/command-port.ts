@@ -178,6 +178,10 @@ interface RunningCommand {
 
 /** The kernel gives a command line only once the memory of its process is not being changed: it may wait for a process that hangs. */
 const READ_LIMIT_MS = 1000;
+/** On a machine that has no time, or behind other reads, each read takes long: one that hangs takes so many times as long as the next. */
+const TIMES_AS_LONG = 10;
+/** Whatever else takes long. */
+const READ_LIMIT_MAX_MS = 10_000;
 /** Read without a pause in between, a few microseconds each. */
 const SLICE = 64;
 /** The kernel keeps so much of a program's name. */
@@ -241,8 +245,25 @@ function commandLine(path: string): Promise<Words> {
       () => [], // ended since
     )
     .finally(() => pendingReads.delete(path));
-  // Empty where the process has ended by then: the kernel no longer shows its directory.
-  const inTime = withTimeLimit<Words>(words, READ_LIMIT_MS, () => (existsSync(dirname(path)) ? undefined : []));
+  const inTime = unlessHung(words, path);
   pendingReads.set(path, inTime);
   return inTime;
+}
+
+async function unlessHung(words: Promise<readonly string[]>, path: string): Promise<Words> {
+  const startedMs = performance.now();
+  const soon = await withTimeLimit<Words>(words, READ_LIMIT_MS, () => undefined);
+  if (soon !== undefined) return soon;
+  const limitMs = Math.min(TIMES_AS_LONG * (await usualReadMs()), READ_LIMIT_MAX_MS);
+  const leftMs = Math.max(0, limitMs - (performance.now() - startedMs));
+  // Empty where the process has ended by then: the kernel no longer shows its directory.
+  return withTimeLimit<Words>(words, leftMs, () => (existsSync(dirname(path)) ? undefined : []));
+}
+
+/** How long a read takes now that waits for no other process, by the same threads. */
+async function usualReadMs(): Promise<number> {
+  const startedMs = performance.now();
+  const read = readFile("/proc/self/comm").catch(() => undefined);
+  await withTimeLimit<unknown>(read, READ_LIMIT_MAX_MS - READ_LIMIT_MS, () => undefined);
+  return performance.now() - startedMs;
 }

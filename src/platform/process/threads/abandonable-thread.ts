@@ -1,11 +1,9 @@
 // A thread for what may hang in the kernel. Nothing can end one that hangs: it is left behind, and a caller that needs one opens another.
-// Should the kernel ever answer, the thread left behind ends, which is how that is noticed.
+// Should the kernel ever answer, the thread left behind ends, which is how that is noticed. Two cells, shared with the main thread, say where
+// it is: it writes them before and after everything that can block, so that the main thread sees what it hangs on although it cannot answer.
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
-
-// Where a thread is that may hang in the kernel: two cells that it shares with the main thread. It writes them before and after everything
-// that can block, so that the main thread sees what it hangs on although it cannot answer.
 
 /** Of an Int32Array over shared memory. */
 const CELL_COUNT = 2;

@@ -5,7 +5,7 @@ import { type NodeVolumeState, newVolumeState } from "../../../../src/agent/volu
 import type { LastOperation } from "../../../../src/contracts/kinds/filesystem-layout.ts";
 import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
-import { buildRunning, buildVolumeState, type VolumeChange } from "../../../builders/node-volume.ts";
+import { buildMount, buildRunning, buildVolumeState, type VolumeChange } from "../../../builders/node-volume.ts";
 import { buildSpanLayout } from "../../../builders/span-layout.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
@@ -50,12 +50,32 @@ describe("the status of a layout", () => {
     expect(status.immovable).toBe("a swapfile is active (/mnt/\\u202efine)");
   });
 
-  it("says of a read-only filesystem to look for an error first, and to remount only what a person has remounted", () => {
-    const state = mountedState({ readOnlySinceMs: NOW_MS });
-    const { conditions = [] } = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live });
-    const message = conditions.find(({ type }) => type === "Ready")?.message ?? "";
-    expect(message).toMatch(/^Look at dmesg.* unmount, check and mount .* else remount it .mount -o remount,rw/);
-    expect(message.length).toBeLessThanOrEqual(160);
+  describe("of a read-only filesystem", () => {
+    const messageAt = (mountPath: string): string => {
+      const { record } = mountedState();
+      const mounted = { ...buildMount(record), mountPath };
+      const state = buildVolumeState(record, { sizeBytes: GIB, mounted, readOnlySinceMs: NOW_MS });
+      const { conditions = [] } = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live });
+      return conditions.find(({ type }) => type === "Ready")?.message ?? "";
+    };
+    const ofKubelet = `/var/lib/kubelet/plugins/kubernetes.io/csi/local.tidemark.dev/${"a1".repeat(32)}/globalmount`;
+
+    it.each([
+      [
+        "says to look for an error first, and then to remount which path",
+        "/mnt/data",
+        /^Look at dmesg.* unmount, check and mount .* else run mount -o remount,rw \/mnt\/data$/,
+      ],
+      ["says where kubelet has it mounted, in full", ofKubelet, new RegExp(`^See dmesg; read-only: ${ofKubelet}$`)],
+      [
+        "says since when, and no part of a path that is too long",
+        `/snap/microk8s${ofKubelet}`,
+        /^Look at dmesg.* else remount it .mount -o remount,rw.*since 2026-01-01T00:00:00.000Z$/,
+      ],
+    ])("%s", (_what, mountPath, message) => {
+      expect(messageAt(mountPath)).toMatch(message);
+      expect(messageAt(mountPath).length).toBeLessThanOrEqual(160);
+    });
   });
 
   it.each<[string, NodeVolumeState, Record<string, string>]>([

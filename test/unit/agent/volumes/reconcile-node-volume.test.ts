@@ -7,6 +7,7 @@ import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { buildLayout } from "../../../builders/filesystem-layout.ts";
 import { buildVolume } from "../../../builders/node-volume.ts";
 import { reconcileEnvironment } from "../../../builders/reconcile-environment.ts";
+import { buildSampledReading } from "../../../builders/sampled-reading.ts";
 import { buildSpanLayout, buildSpanMember } from "../../../builders/span-layout.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
@@ -55,6 +56,31 @@ describe("a look at a volume", () => {
     await reconcileNodeVolume(environment, handle);
     expect(started).toEqual([size]);
     expect(saved.at(-1)).toBe(epoch);
+  });
+
+  it("decides nothing on a layout that changes during each measurement, and looks again soon", async () => {
+    const volume = buildVolume(
+      { ...recordWithLayout(first, undefined), epoch: 0, memberMade: true },
+      { sizeBytes: GIB, unsettled: { problem: undefined }, reading: buildSampledReading() },
+    );
+    let measurements = 0;
+    let layout = first;
+    const done: string[] = [];
+    const environment = reconcileEnvironment(volume, () => layout, {
+      storage: {
+        sizeBytes: async () => {
+          measurements += 1;
+          layout = structuredClone(layout);
+          return GIB;
+        },
+        recover: async () => done.push("settled"),
+      },
+      runner: { start: async () => void done.push("started") },
+      clock: { nowMs: () => NOW_MS, monotonicMs: () => 0 },
+    });
+    expect(await reconcileNodeVolume(environment, volume.handle)).toEqual({ againAfterMs: 1000 });
+    expect(measurements).toBe(5);
+    expect(done).toEqual([]);
   });
 
   it.each<[string, () => Promise<void>]>([

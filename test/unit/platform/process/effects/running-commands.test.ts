@@ -25,6 +25,9 @@ function isLinkTo(path: string, place: string): boolean {
   }
 }
 
+/** Of libuv, which reads files by them. */
+const POOL_THREADS = Number(process.env["UV_THREADPOOL_SIZE"] ?? 4);
+
 describe("the commands that run on this machine", () => {
   const child = spawn("sleep", ["4711"], { stdio: "ignore" });
   let release = (): void => undefined;
@@ -82,6 +85,29 @@ describe("the commands that run on this machine", () => {
       const [first] = (await asking) as { words?: string[] }[];
       return first?.words?.[1] === "filesystem" ? true : undefined;
     });
+    release = () => rmSync(directory, { recursive: true });
+  });
+
+  it("are waited for where no read gets on, because the threads that read are busy", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "running-commands-"));
+    for (const pid of ["11", "12"]) {
+      mkdirSync(join(directory, pid));
+      writeFileSync(join(directory, pid, "cmdline"), `lvreduce\0${pid}`);
+    }
+    const commands = runningCommands(undefined, directory);
+    const first = await commands.next();
+    const busy = Array.from({ length: POOL_THREADS }, (_, index) => join(directory, `busy-${index}`));
+    execFileSync("mkfifo", busy);
+    const held = busy.map((path) => readFile(path)); // each waits for a writer
+    const releaseBusy = (): void => {
+      for (const path of busy) closeSync(openSync(path, constants.O_RDWR | constants.O_NONBLOCK));
+    };
+    const releasing = setTimeout(releaseBusy, 2000);
+    release = () => clearTimeout(releasing);
+    const second = await commands.next();
+    await Promise.all(held);
+    const words = [first, second].map(({ value }) => value?.words?.[1]);
+    expect(words.sort()).toEqual(["11", "12"]);
     release = () => rmSync(directory, { recursive: true });
   });
 
