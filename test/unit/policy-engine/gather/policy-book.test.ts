@@ -33,7 +33,10 @@ function put(index: number): void {
     apiVersion: "tidemark.dev/v1alpha1",
     kind: "VolumePolicy",
     metadata: { namespace: `team-${index}`, name: "default", uid: `uid-${index}`, generation: 1 },
-    spec: { rules: [{ name: "extend", action: "Extend", when: "volume.usedRatio >= 0.8", by: "10%" }] },
+    spec: {
+      limits: { max: "100Gi" },
+      rules: [{ name: "extend", action: "Extend", when: "volume.usedRatio >= 0.8", by: "10%" }],
+    },
   });
 }
 
@@ -49,6 +52,7 @@ describe("a policy that was too slow", () => {
     put(0);
     jest.advanceTimersByTime(1);
     const compiled = entryOf();
+    expect(compiled.problems).toEqual([]);
     book.invalidate(compiled, PROBLEM);
     expect(entryOf()).toMatchObject({ rules: [], problems: [{ field: "spec.rules" }] });
     const [{ message = "" } = {}] = entryOf().problems;
