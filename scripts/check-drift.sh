@@ -7,7 +7,7 @@ generated=$(mktemp -d)
 trap 'rm -rf "$generated"' EXIT
 scripts/generate.sh "$generated"
 status=0
-for path in src/contracts/gen kustomize/foundation/crds test/effect-points.json; do
+for path in src/contracts/gen kustomize/foundation/crds test/effect-points.json docs/reference/cel-conformance.md; do
   diff -ruN "$path" "$generated/$path" || status=1
 done
 [ $status = 0 ] || echo "generated files differ from their sources: run make generate"

@@ -12,11 +12,13 @@ const SEED_VARIABLE = "TIDEMARK_SEED";
 /** Shrinking ends then, with the smallest counterexample that it has. */
 const LIMIT_MS = 120_000;
 const SEEDS_FILE = "test/seeds.json";
+/** Of the runs, so many must reach some assertion, however seldom each of them is. */
+const LEAST_ASSERTING = 0.1;
 const SEEDS = 2 ** 31;
 
 export interface PropertyOptions<Assertion extends string> {
   readonly runs: number;
-  /** By assertion: the least share of the runs that must reach it. */
+  /** By assertion: the least share of the runs that must reach it; a tenth of them must reach some. Absent: each run asserts. */
   readonly reaches?: Readonly<Record<Assertion, number>>;
 }
 
@@ -57,9 +59,11 @@ export async function problemOf<Values extends unknown[], Assertion extends stri
   limitMs = LIMIT_MS,
 ): Promise<string | undefined> {
   const counts = new Map<Assertion, number>();
+  let asserting = 0;
   const run = async (...values: Values): Promise<void> => {
     const reached = new Set<Assertion>();
     await check((assertion) => reached.add(assertion), ...values);
+    if (reached.size > 0) asserting += 1;
     for (const assertion of reached) counts.set(assertion, (counts.get(assertion) ?? 0) + 1);
   };
   const drawn = fc.tuple<Values>(...arbitraries);
@@ -77,6 +81,8 @@ export async function problemOf<Values extends unknown[], Assertion extends stri
       seed,
     );
   }
+  if (reaches !== undefined && asserting < LEAST_ASSERTING * runs)
+    return `of ${runs} runs only ${asserting} assert anything, less than ${LEAST_ASSERTING * runs} (seed ${seed})`;
   return tooSeldom(Object.entries<number>(reaches ?? {}), counts, runs, seed);
 }
 

@@ -1,5 +1,6 @@
-// Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that has taken
-// most of it is invalid from then on. It still guards minAvailable, and the batch goes on without it.
+// Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that has spent
+// most of it on a core is invalid for a while, and so is one whose single decisions spend too much. It still guards minAvailable, and the batch
+// goes on without it.
 import type { Instant } from "../../platform/process/clock.ts";
 import { newGuidance } from "../apply/precautions.ts";
 import { decide } from "../decide/decide.ts";
@@ -12,7 +13,8 @@ import type { Guided, VolumeState } from "../gather/volume-registry.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { type Candidate, candidateFor } from "../sizing/namespace-budget.ts";
-import { createTimeLimit } from "./own-limits.ts";
+import { createTimeLimit, Interrupted } from "./own-limits.ts";
+import { BatchTimes, createDecisionBudget, DECISION_BUDGET_MS, type DecisionBudget } from "./policy-times.ts";
 
 export interface Decided {
   readonly state: VolumeState;
@@ -27,6 +29,8 @@ export interface Decided {
 
 /** Far over what any honest batch takes, far under the lease's renew deadline. */
 const BATCH_LIMIT_MS = 3000;
+/** Of the limit, what one policy must have spent on a core to be named: an honest one takes less than a hundredth. */
+const NAMED_SHARE = 0.1;
 /** Volumes that share one limit. */
 export const BATCH_VOLUMES = 500;
 
@@ -52,25 +56,39 @@ export function createDecideBatch(
   world: DecidingWorld,
   policies: PolicyBook,
   onBug: (handle: string, error: unknown) => void,
+  limitMs = BATCH_LIMIT_MS,
 ): DecideBatch {
-  const limit = createTimeLimit(BATCH_LIMIT_MS);
+  const limit = createTimeLimit(limitMs);
+  const budget = createDecisionBudget();
+  const nameSlow = (slowest: ReturnType<BatchTimes["takeSlowest"]>): boolean => {
+    if (slowest !== undefined)
+      invalidate(policies, slowest.policy, `${slowest.cpuMs} ms of CPU in a batch of ${BATCH_VOLUMES} volumes`);
+    const exceeded = budget.takeExceeded();
+    for (const [policy, cpuMs] of exceeded)
+      invalidate(policies, policy, `${cpuMs} ms of CPU for one volume, over ${DECISION_BUDGET_MS} ms`);
+    return slowest !== undefined || exceeded.size > 0;
+  };
   const decideAll = (states: readonly VolumeState[], at: Instant): Decided[] => {
     const outcomes: Outcome[] = [];
-    // Nothing outlasts this but outcomes, each put there whole by one assignment: wherever the limit ends it, it goes on after the last one.
-    const goOn = (spent: SpentTimes): void => {
+    const times = new BatchTimes();
+    // Nothing outlasts this but outcomes and times, each put there whole by one assignment: wherever the limit ends it, it goes on after the
+    // last one.
+    const goOn = (): void => {
       const promises = createPromisesDraft(world.promises);
       const drafted = { ...world, promises };
       for (const outcome of outcomes) draftPromise(promises, outcome);
       for (const state of states.slice(outcomes.length)) {
-        const outcome = outcomeOf(drafted, policies, state, at, spent);
+        const outcome = outcomeOf(drafted, policies, state, at, times, budget);
         draftPromise(promises, outcome);
         outcomes[outcomes.length] = outcome;
       }
     };
-    for (;;) {
-      const spent = new SpentTimes();
-      if (limit.run(() => goOn(spent)) !== "too slow") break;
-      invalidateSlowest(policies, spent.end());
+    for (let attempts = 0; ; attempts += 1) {
+      const ended = limit.attempt(goOn, attempts);
+      if (ended instanceof Interrupted) times.interrupted(ended);
+      const isNamed = nameSlow(times.takeSlowest(limitMs * NAMED_SHARE));
+      if (!(ended instanceof Interrupted)) break;
+      if (isNamed) attempts = -1;
     }
     return outcomes.flatMap((outcome) => {
       if (outcome === "Skipped") return [];
@@ -102,35 +120,30 @@ function draftPromise(promises: PromisesDraft, outcome: Outcome): void {
   if (bytes > 0) promises.extending(outcome.state.handle, bytes);
 }
 
-function outcomeOf(world: World, policies: PolicyBook, state: VolumeState, at: Instant, spent: SpentTimes): Outcome {
+function outcomeOf(
+  world: World,
+  policies: PolicyBook,
+  state: VolumeState,
+  at: Instant,
+  times: BatchTimes,
+  budget: DecisionBudget,
+): Outcome {
   try {
     const gathered = gather(world, state, at);
     if (gathered === undefined) return "Skipped";
     const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
-    spent.begin(policy);
-    const plan = decide(gathered.facts, policy, ceilings);
-    const guidance = newGuidance(state, gathered.facts, policy, ceilings);
-    const candidate = candidateFor(gathered.facts, policy, ceilings, plan);
-    spent.end();
-    return { state, gathered, policy, ceilings, plan, guidance, candidate };
+    const decideOnce = () => {
+      const plan = decide(gathered.facts, policy, ceilings);
+      const guidance = newGuidance(state, gathered.facts, policy, ceilings);
+      return { plan, guidance, candidate: candidateFor(gathered.facts, policy, ceilings, plan) };
+    };
+    times.begin(policy);
+    const decided = decideOnce();
+    if (policy !== undefined) budget.took(policy, times.tookMs(), decideOnce);
+    times.end();
+    return { state, gathered, policy, ceilings, ...decided };
   } catch (bug) {
     return { state, bug };
-  }
-}
-
-/** What each policy has taken in a run. It decides nothing but which one is named where a run takes too long. */
-class SpentTimes {
-  #spentMs = new Map<CompiledPolicy, number>();
-  #asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
-  begin(policy: CompiledPolicy | undefined): void {
-    this.#asked = policy && { policy, sinceMs: performance.now() };
-  }
-  end(): ReadonlyMap<CompiledPolicy, number> {
-    const asked = this.#asked;
-    this.#asked = undefined;
-    if (asked !== undefined)
-      this.#spentMs.set(asked.policy, (this.#spentMs.get(asked.policy) ?? 0) + performance.now() - asked.sinceMs);
-    return this.#spentMs;
   }
 }
 
@@ -139,13 +152,10 @@ function fullRatio({ reading }: VolumeState): number {
   return Number.isFinite(usedRatio) ? usedRatio : 0;
 }
 
-function invalidateSlowest(policies: PolicyBook, spentMs: ReadonlyMap<CompiledPolicy, number>): void {
-  const [slowest] = [...spentMs].sort(([, a], [, b]) => b - a);
-  if (slowest === undefined) return;
-  const [policy, durationMs] = slowest;
+function invalidate(policies: PolicyBook, policy: CompiledPolicy, what: string): void {
   policies.invalidate(policy, {
     field: "spec.rules",
-    message: `evaluating them took ${Math.round(durationMs)} ms of the ${BATCH_LIMIT_MS} ms that ${BATCH_VOLUMES} volumes share`,
+    message: `evaluating them took ${what}`,
     hint: "make the expressions cheaper: fewer loops over labels and annotations, simpler patterns",
   });
 }

@@ -29,31 +29,55 @@ export function createRateLimit(perSecond: number): RateLimit {
 // Ends synchronous work that takes too long, at any instruction: what a static cost limit has missed must not stop the engine.
 // The work is interrupted as by a throw, so it must leave nothing half-changed: pure functions only.
 
+/** Work that its time has ended, and what that took. */
+export class Interrupted {
+  /** What the thread has spent on cores in this time: little, where its process was throttled or stopped. */
+  readonly cpuMs: number;
+  readonly wallMs: number;
+
+  constructor(cpuMs: number, wallMs: number) {
+    this.cpuMs = cpuMs;
+    this.wallMs = wallMs;
+  }
+}
+
 interface TimeLimit {
+  /** What the work returns, or how it was ended; `attempt` counts from 0, and each has twice the time of the one before. Its throws pass. */
+  attempt<T>(work: () => T, attempt?: number): T | Interrupted;
   /**
    * What the work returns, or "too slow". Its own throws pass. Work whose time has passed while the process was stopped or had no core is begun
-   * again: it is not at fault.
+   * again, with more time: it is not at fault.
    */
   run<T>(work: () => T): T | "too slow";
 }
 
 /** Of the limit, what the work must have spent on a core to be at fault: more than a machine that has two processes for each core leaves it. */
 const SPENT_SHARE = 0.4;
+/** Of a machine that gives the thread an eighth of a core, no more time brings more. */
+const MOST_TIMES = 8;
 
 /** `limitMs` of wall time for one run; a run costs about 0.1 ms by itself, so it should hold many decisions. */
 export function createTimeLimit(limitMs: number): TimeLimit {
   const script = new Script("work()");
   const context = createContext({ work: undefined });
+  const attempt = <T>(work: () => T, attempts = 0): T | Interrupted => {
+    context["work"] = work;
+    const [beginMs, beginCpuMs] = [performance.now(), threadCpuMs()];
+    try {
+      return script.runInContext(context, { timeout: limitMs * Math.min(MOST_TIMES, 2 ** attempts) }) as T;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
+      return new Interrupted(threadCpuMs() - beginCpuMs, performance.now() - beginMs);
+    }
+  };
   return {
+    attempt,
     run: (work) => {
-      context["work"] = work;
-      for (const beginMs = threadCpuMs(); ; ) {
-        try {
-          return script.runInContext(context, { timeout: limitMs }) as ReturnType<typeof work>;
-        } catch (error) {
-          if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
-          if (threadCpuMs() - beginMs >= limitMs * SPENT_SHARE) return "too slow";
-        }
+      for (let attempts = 0, spentMs = 0; ; attempts += 1) {
+        const ended = attempt(work, attempts);
+        if (!(ended instanceof Interrupted)) return ended;
+        spentMs += ended.cpuMs;
+        if (spentMs >= limitMs * SPENT_SHARE) return "too slow";
       }
     },
   };

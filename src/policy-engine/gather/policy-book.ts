@@ -1,5 +1,8 @@
 // The policies in force: compiled when they change, a few at a time, and selected per claim. It writes nothing.
+
+import { formatDuration } from "../../contracts/quantities/duration.ts";
 import { NO_LABELS } from "../../contracts/schema/label-selector.ts";
+import { BACK_OFFS, backOffMs } from "../../platform/process/async/back-off.ts";
 import { createPatternCache } from "../cel/functions/patterns.ts";
 import { createTimeLimit } from "../engine/own-limits.ts";
 import type { ClaimFacts } from "../facts/facts.ts";
@@ -14,7 +17,7 @@ export interface PolicyBook {
   forClaim(claim: ClaimFacts): Selected;
   /** Every policy object of which it is known whether it compiles, with what it compiled to. */
   entries(): Iterable<PolicyEntry>;
-  /** Treats a policy as invalid for this reason, until its author changes it. */
+  /** Treats a policy as invalid for this reason, until its author changes it or a back-off has passed; the problem names that time. */
   invalidate(compiled: CompiledPolicy, problem: PolicyProblem): void;
 }
 
@@ -51,6 +54,7 @@ export function createPolicyBook(
     onTurn: changed,
     monotonicMs,
   });
+  const slow = createSlowPolicies(scopes, monotonicMs, changed);
   const policiesOf = (scope: string): ScopePolicies => {
     const known = scopes.get(scope) ?? new ScopePolicies(scope === CLUSTER ? undefined : scope);
     scopes.set(scope, known);
@@ -79,13 +83,47 @@ export function createPolicyBook(
       return set.select(claim, caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? NO_LABELS);
     },
     entries: () => [...scopes.values()].flatMap((policies) => [...policies.entries()]),
-    invalidate: (compiled, problem) => {
-      if ([...scopes.values()].some((policies) => policies.invalidate(compiled, problem))) changed();
-    },
+    invalidate: slow.invalidate,
     settled: turns.settled,
     stop: () => {
+      slow.stop();
       turns.stop();
       announcement.stop();
+    },
+  };
+}
+
+/** Those that were invalidated, and are tried again after a back-off. */
+function createSlowPolicies(
+  scopes: ReadonlyMap<string, ScopePolicies>,
+  monotonicMs: () => number,
+  onChange: () => void,
+): Pick<LivePolicyBook, "invalidate" | "stop"> {
+  const timers = new Set<NodeJS.Timeout>();
+  const inOne = (change: (policies: ScopePolicies) => boolean): boolean => [...scopes.values()].some(change);
+  const after = (waitMs: number, retry: () => void): void => {
+    const timer = setTimeout(() => {
+      timers.delete(timer);
+      retry();
+    }, waitMs);
+    timers.add(timer);
+  };
+  return {
+    invalidate: (compiled, problem) => {
+      let waitMs = 0;
+      const problemOf = (times: number): PolicyProblem => {
+        waitMs = backOffMs(times, BACK_OFFS.slowPolicy, Math.random());
+        return { ...problem, message: `${problem.message}; tried again after ${formatDuration(waitMs)}` };
+      };
+      if (!inOne((policies) => policies.invalidate(compiled, problemOf, monotonicMs()))) return;
+      onChange();
+      after(waitMs, () => {
+        if (inOne((policies) => policies.tryAgain(compiled, monotonicMs()))) onChange();
+      });
+    },
+    stop: () => {
+      for (const timer of timers) clearTimeout(timer);
+      timers.clear();
     },
   };
 }

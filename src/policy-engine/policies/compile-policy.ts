@@ -161,7 +161,9 @@ function readLimits({ limits, rules = [] }: PolicyFields, reader: FieldReader): 
   const maxBytes = reader.size("spec.limits.max", limits?.max);
   const minAvailableBytes = reader.size("spec.limits.minAvailable", limits?.minAvailable);
   const extending = rules.find(({ action }) => action === "Extend");
-  if (limits?.max === undefined && extending !== undefined)
+  // Where the limits have not the right shape, it is not known whether there is one.
+  const isReadable = !reader.problems.some(({ field }) => /^spec\.limits\b/.test(field));
+  if (limits?.max === undefined && extending !== undefined && isReadable)
     reader.refuse(
       "spec.limits.max",
       `max is required: rule ${extending.name} extends, and a volume must not grow without a bound`,

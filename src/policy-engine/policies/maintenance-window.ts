@@ -58,6 +58,7 @@ function parse(cron: string, timeZone: string): Cron {
   try {
     return new Cron(cron, { mode: "5-part", timezone: timeZone, paused: true });
   } catch (error) {
-    throw new MaintenanceWindowError(`"${cron}" is not a cron pattern: ${(error as Error).message}`);
+    const why = (error as Error).message.replace(/^CronPattern: /, "");
+    throw new MaintenanceWindowError(`"${cron}" is not a cron pattern: ${why}`);
   }
 }

@@ -21,7 +21,19 @@ interface Held {
   entry: PolicyEntry | undefined;
   /** Why the newest object is refused for what others of its namespace take. */
   refusal: PolicyProblem | undefined;
+  /** How often it was invalidated, since its author last changed it or it went well for long, and what it compiled to. */
+  slow: Slow | undefined;
 }
+
+interface Slow {
+  readonly times: number;
+  readonly compiled: CompiledPolicy;
+  /** On the monotonic clock: when it was last tried again. */
+  readonly triedAtMs: number | undefined;
+}
+
+/** One that goes well for so long after it was tried again is as one that was never slow. */
+const FORGIVEN_AFTER_MS = 3_600_000;
 
 /** It wins its volumes and guards their minAvailable at once. */
 const NOT_COMPILED: PolicyProblem = { field: "spec.rules", message: "the policy is not compiled yet" };
@@ -51,7 +63,14 @@ export class ScopePolicies {
       return false;
     }
     const entry = known?.object.metadata.uid === object.metadata.uid ? known?.entry : undefined;
-    this.#held.set(name, { object, outline: outlinePolicy(object), size: undefined, entry, refusal: undefined });
+    this.#held.set(name, {
+      object,
+      outline: outlinePolicy(object),
+      size: undefined,
+      entry,
+      refusal: undefined,
+      slow: undefined,
+    });
     this.#byAge = undefined;
     return true;
   }
@@ -74,6 +93,7 @@ export class ScopePolicies {
         const compiled = compile(held.object);
         held.size = compiled.size;
         held.refusal = undefined;
+        held.slow = undefined;
         held.entry = { object: held.object, compiled };
         return true;
       } else spent = sumOfSizes(spent, held.size);
@@ -103,11 +123,28 @@ export class ScopePolicies {
     for (const { entry } of this.#held.values()) if (entry !== undefined) yield entry;
   }
 
-  /** Treats a policy as invalid for this reason until its object changes. Returns whether it was found. */
-  invalidate(compiled: CompiledPolicy, problem: PolicyProblem): boolean {
+  /**
+   * Treats a policy as invalid until its object changes or it is tried again. `problemOf` gets how often it was so, this time included.
+   * Returns whether it was found.
+   */
+  invalidate(compiled: CompiledPolicy, problemOf: (times: number) => PolicyProblem, monotonicMs: number): boolean {
     for (const held of this.#held.values()) {
       if (held.entry?.compiled !== compiled) continue;
-      held.entry = { ...held.entry, compiled: { ...compiled, rules: [], problems: [problem] } };
+      const { times = 0, triedAtMs = monotonicMs } = held.slow ?? {};
+      const counted = monotonicMs - triedAtMs >= FORGIVEN_AFTER_MS ? 1 : times + 1;
+      held.slow = { times: counted, compiled, triedAtMs: undefined };
+      held.entry = { ...held.entry, compiled: { ...compiled, rules: [], problems: [problemOf(counted)] } };
+      return true;
+    }
+    return false;
+  }
+
+  /** Puts a policy that was invalidated into force again, unless its object has changed since. Returns whether it is. */
+  tryAgain(compiled: CompiledPolicy, monotonicMs: number): boolean {
+    for (const held of this.#held.values()) {
+      if (held.slow?.compiled !== compiled || held.entry === undefined || held.refusal !== undefined) continue;
+      held.slow = { ...held.slow, triedAtMs: monotonicMs };
+      held.entry = { ...held.entry, compiled };
       return true;
     }
     return false;

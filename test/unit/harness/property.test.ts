@@ -52,6 +52,21 @@ describe("a property", () => {
     );
   });
 
+  it("fails when under a tenth of its runs asserts anything, however little is asked of each assertion", async () => {
+    const ask = (below: number) =>
+      problemOf<[number], string>(
+        {
+          name: "any",
+          options: options(1000, { small: 0.01 }),
+          arbitraries: numbers,
+          check: (reach, value) => (value >= 40 && value < below ? reach("small") : undefined),
+        },
+        SEED,
+      );
+    expect(await ask(90)).toBeUndefined();
+    expect(await ask(44)).toMatch(/^of 1000 runs only \d+ assert anything, less than 100 \(seed 42\)$/);
+  });
+
   it("ends in time where it would shrink for ever, and still says that it does not hold", async () => {
     let tries = 0;
     const slow = {

@@ -22,6 +22,8 @@ export const BACK_OFFS = {
   node: { baseMs: 200, capMs: 30_000 },
   /** Lists and watches of the API server: all processes lose theirs together. */
   watch: { baseMs: 500, capMs: 30_000 },
+  /** A policy whose rules took too much of the thread that decides: each attempt may cost all volumes some seconds. */
+  slowPolicy: { baseMs: 60_000, capMs: 3_600_000 },
   /** All other work: nothing waits for it, and the next change of its object runs it sooner. */
   other: { baseMs: 500, capMs: 300_000 },
 } as const satisfies Record<string, BackOff>;

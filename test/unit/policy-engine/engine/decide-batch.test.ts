@@ -4,6 +4,7 @@ import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesyste
 import type { PersistentVolumeClaim } from "../../../../src/contracts/kubernetes/resources.ts";
 import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createDecideBatch, type DecidingWorld } from "../../../../src/policy-engine/engine/decide-batch.ts";
+import { threadCpuMs } from "../../../../src/policy-engine/engine/own-limits.ts";
 import type { PolicyBook } from "../../../../src/policy-engine/gather/policy-book.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/index.ts";
@@ -65,15 +66,33 @@ function policy(name: string): CompiledPolicy {
   });
 }
 
-/** A policy whose rule got past every static limit and never ends. */
-function endless(name: string): CompiledPolicy {
+/** The policy with something that is done each time its rule is asked. */
+function doing(name: string, before: () => void): CompiledPolicy {
   const honest = policy(name);
   const [rule] = honest.rules;
   if (rule === undefined) throw new Error("no rule");
-  const evaluate = (): never => {
-    for (;;);
+  const evaluate: typeof rule.when.evaluate = (scope) => {
+    before();
+    return rule.when.evaluate(scope);
   };
   return { ...honest, rules: [{ ...rule, when: { ...rule.when, evaluate } }] };
+}
+
+/** A policy whose rule got past every static limit and never ends. */
+function endless(name: string): CompiledPolicy {
+  return doing(name, () => {
+    for (;;);
+  });
+}
+
+/** On a core, for so long. */
+function compute(ms: number): void {
+  for (const sinceMs = threadCpuMs(); threadCpuMs() - sinceMs < ms; );
+}
+
+/** As a throttled container does: on no core. */
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 function bookOf(byClaim: Map<string, CompiledPolicy>, problems: PolicyProblem[]): PolicyBook {
@@ -88,15 +107,15 @@ function bookOf(byClaim: Map<string, CompiledPolicy>, problems: PolicyProblem[])
   };
 }
 
+const policyOr = (trapped: readonly string[]) => (name: string) =>
+  trapped.includes(name) ? endless(name) : policy(name);
+
 /** Volumes that have been measured, in a batch whose ledger is written down: one of an honest policy, of an endless one, of an honest one. */
-function batchOf(names: readonly string[], trapped: readonly string[]) {
+function batchOf(names: readonly string[], trapped: readonly string[], make = policyOr(trapped), limitMs?: number) {
   const problems: PolicyProblem[] = [];
   const bugs: unknown[] = [];
   const ledger: string[] = [];
-  const book = bookOf(
-    new Map(names.map((name) => [name, trapped.includes(name) ? endless(name) : policy(name)])),
-    problems,
-  );
+  const book = bookOf(new Map(names.map((name) => [name, make(name)])), problems);
   const registry = createVolumeRegistry();
   for (const name of names)
     registry.scraped(
@@ -111,7 +130,7 @@ function batchOf(names: readonly string[], trapped: readonly string[]) {
     extending: (handle) => ledger.push(`extending ${handle}`),
     requesting: (handle) => ledger.push(`requesting ${handle}`),
   };
-  const batch = createDecideBatch(worldOf(names, promises), book, (_handle, error) => bugs.push(error));
+  const batch = createDecideBatch(worldOf(names, promises), book, (_handle, error) => bugs.push(error), limitMs);
   const at = { nowMs: NOW_MS, monotonicMs: NOW_MS };
   return { batch, at, states: names.map((name) => registry.get(name)), problems, bugs, ledger };
 }
@@ -144,5 +163,42 @@ describe("a batch of decisions", () => {
     const [state] = states;
     expect(state && batch.look(state, at)?.plan.kind).toBe("extend");
     expect(ledger).toEqual([]);
+  });
+
+  it("names no policy where its container is throttled, however often its time ends on the way", () => {
+    const names = Array.from({ length: 8 }, (_, index) => `v${index}`);
+    const stood = new Set<string>();
+    // Asked several times for one decision: it stands still once.
+    const throttled = (name: string) =>
+      doing(name, () => {
+        if (stood.has(name)) return;
+        stood.add(name);
+        compute(8);
+        standStill(190);
+      });
+    const { batch, at, states, problems } = batchOf(names, [], throttled, 200);
+    expect(new Set(batch.decide(states, at).map(({ plan }) => plan.kind))).toEqual(new Set(["extend"]));
+    expect(problems).toEqual([]);
+  });
+
+  it("names a policy whose decisions spend over 10 ms on a core, three times in a row, and decides with what was valid", () => {
+    const { batch, at, states, problems } = batchOf(["quick", "slow"], [], (name) =>
+      name === "slow" ? doing(name, () => compute(11)) : policy(name),
+    );
+    const reasons = [1, 2, 3, 4].map(() =>
+      batch
+        .decide(states, at)
+        .map(({ plan }) => plan.reason)
+        .join(" "),
+    );
+    expect(reasons).toEqual([...Array.from({ length: 3 }, () => "RuleFired RuleFired"), "RuleFired PolicyInvalid"]);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]?.message).toMatch(/^evaluating them took \d+ ms of CPU for one volume, over 10 ms$/);
+  });
+
+  it("names no policy whose decisions only wait for a core", () => {
+    const { batch, at, states, problems } = batchOf(["waits"], [], (name) => doing(name, () => standStill(15)));
+    for (let round = 0; round < 5; round += 1) batch.decide(states, at);
+    expect(problems).toEqual([]);
   });
 });

@@ -33,9 +33,52 @@ function put(index: number): void {
     apiVersion: "tidemark.dev/v1alpha1",
     kind: "VolumePolicy",
     metadata: { namespace: `team-${index}`, name: "default", uid: `uid-${index}`, generation: 1 },
-    spec: { rules: [{ name: "extend", action: "Extend", when: "volume.usedRatio >= 0.8", by: "10%" }] },
+    spec: {
+      limits: { max: "100Gi" },
+      rules: [{ name: "extend", action: "Extend", when: "volume.usedRatio >= 0.8", by: "10%" }],
+    },
   });
 }
+
+describe("a policy that was too slow", () => {
+  const entryOf = () => {
+    const [entry] = book.entries();
+    if (entry === undefined) throw new Error("no entry");
+    return entry.compiled;
+  };
+  const PROBLEM = { field: "spec.rules", message: "it took too long" };
+
+  it("is named with the time after which it is tried again, is tried again by itself, and waits longer the next time", () => {
+    put(0);
+    jest.advanceTimersByTime(1);
+    const compiled = entryOf();
+    expect(compiled.problems).toEqual([]);
+    book.invalidate(compiled, PROBLEM);
+    expect(entryOf()).toMatchObject({ rules: [], problems: [{ field: "spec.rules" }] });
+    const [{ message = "" } = {}] = entryOf().problems;
+    expect(message).toMatch(/^it took too long; tried again after (?:[345][0-9]s|1m)$/);
+    rounds = 0;
+    jest.advanceTimersByTime(29_999);
+    expect(entryOf().problems).toHaveLength(1);
+    jest.advanceTimersByTime(30_002);
+    expect(entryOf()).toBe(compiled);
+    jest.advanceTimersByTime(1);
+    expect(rounds).toBeGreaterThan(0);
+    book.invalidate(compiled, PROBLEM);
+    jest.advanceTimersByTime(59_999);
+    expect(entryOf().problems).toHaveLength(1);
+    jest.advanceTimersByTime(60_002);
+    expect(entryOf()).toBe(compiled);
+  });
+
+  it("is not tried again by a book that was closed", () => {
+    put(0);
+    jest.advanceTimersByTime(1);
+    book.invalidate(entryOf(), PROBLEM);
+    book.stop();
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
 
 describe("policies that have changed", () => {
   it("have all volumes decided at once, where it is one", () => {

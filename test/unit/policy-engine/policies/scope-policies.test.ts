@@ -39,6 +39,11 @@ function holding(namespace: string | undefined, ...policies: AnyPolicy[]) {
     scope,
     compiled,
     settle,
+    only: () => {
+      const [entry] = scope.entries();
+      if (entry === undefined) throw new Error("no entry");
+      return entry.compiled;
+    },
     problems: () =>
       Object.fromEntries(
         [...scope.all()].map(({ object, compiled: { problems } }) => [
@@ -147,17 +152,46 @@ describe("the policies of a namespace", () => {
     expect(compiled).toHaveLength(16);
   });
 
+  const tooSlow = (times: number) => ({ field: "spec.rules", message: `too slow, ${times}` });
+
   it("stay invalid after what was found at run time until their author changes them", () => {
-    const { scope, settle, problems } = holding("team", policyOf("a", 10));
+    const { scope, settle, problems, only } = holding("team", policyOf("a", 10));
     settle();
-    const [entry] = scope.entries();
-    if (entry === undefined) throw new Error("no entry");
-    expect(scope.invalidate(entry.compiled, { field: "spec.rules", message: "too slow" })).toBe(true);
+    expect(scope.invalidate(only(), tooSlow, 0)).toBe(true);
     settle();
-    expect(problems()).toEqual({ a: "too slow" });
+    expect(problems()).toEqual({ a: "too slow, 1" });
     scope.put(policyOf("a", 10, {}, 2));
     settle();
     expect(problems()).toEqual({ a: "" });
+  });
+
+  it("decide as before when they are tried again, and each further time in a row counts until one goes well for an hour", () => {
+    const { scope, settle, problems, only } = holding("team", policyOf("a", 10));
+    settle();
+    const compiled = only();
+    const failAt = (ms: number): string | undefined => {
+      expect(scope.invalidate(compiled, tooSlow, ms)).toBe(true);
+      const said = problems()["a"];
+      expect(scope.tryAgain(compiled, ms)).toBe(true);
+      expect(problems()).toEqual({ a: "" });
+      return said;
+    };
+    expect([failAt(0), failAt(60_000), failAt(3_659_999), failAt(7_260_000)]).toEqual([
+      ...["too slow, 1", "too slow, 2", "too slow, 3"],
+      "too slow, 1",
+    ]);
+    expect(only()).toBe(compiled);
+  });
+
+  it("are not tried again as they were once their author has changed them", () => {
+    const { scope, settle, only } = holding("team", policyOf("a", 10));
+    settle();
+    const before = only();
+    scope.invalidate(before, tooSlow, 0);
+    scope.put(policyOf("a", 10, {}, 2));
+    settle();
+    expect(scope.tryAgain(before, 60_000)).toBe(false);
+    expect(only()).not.toBe(before);
   });
 });
 
