@@ -22,7 +22,7 @@ export const HOLD_REASONS = [
   "CoolingDown",
   "RulePending", // the rule holds, not yet for its `for`
   "OutsideWindow",
-  "TooManyChanges", // maxPerDay, or the engine's own rate limits
+  "TooManyChanges", // maxPerDay, a ceiling on rates, or the engine's own rate limits
   "StepTooSmall", // the change is under minStep
   "AtMaximum", // limits.max or a ceiling is reached
   "AtMinimum",

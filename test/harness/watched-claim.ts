@@ -9,6 +9,7 @@ import { createOwnWrites } from "../../src/platform/kube/client/writes.ts";
 import type { KubeError } from "../../src/platform/kube/kube-error.ts";
 import { type Clock, instantOf } from "../../src/platform/process/clock.ts";
 import { createEngine } from "../../src/policy-engine/engine/engine.ts";
+import { createChangeRates } from "../../src/policy-engine/gather/change-rates.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import { createVolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
 import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
@@ -34,11 +35,12 @@ export type WatchedClaim = ReturnType<typeof watchClaim>;
 export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLICY) {
   const { handle, claim, layout, filesystem, storageClass } = anOrdinaryClaim();
   const caches = engineCaches();
-  const registry = createVolumeRegistry();
   const targets: SizeTarget[] = [];
   let nowMs = NOW_MS;
   let nodeAheadMs = 0;
   const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const rates = createChangeRates(caches, clock);
+  const registry = createVolumeRegistry(rates.ended);
   let refusal: KubeError | undefined;
   let seen: Filesystem = filesystem;
   const apply = async (object: KubeObject & Partial<Pick<Filesystem, "spec" | "status">>): Promise<Filesystem> => {
@@ -56,6 +58,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
     world: {
       caches,
       promises: createNamespacePromises(caches, clock),
+      rates,
       evaluationIntervalMs: 15_000,
       metricsStale: () => false,
     },

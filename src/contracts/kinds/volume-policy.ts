@@ -210,6 +210,15 @@ const ceilings = z
         "x-kubernetes-list-type": "set",
       })
       .optional(),
+    changesPerHourPerNamespace: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .meta({
+        description:
+          "Maximum number of changes that begin in any hour in a namespace. All of them count; raised requests, limits.min, limits.minAvailable and emergencies never wait for it. Default: no ceiling.",
+      })
+      .optional(),
   })
   .meta({
     description:

@@ -59,6 +59,7 @@ function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undef
     holdForCooldown(question, wanted, pace) ??
     holdForCount(question, wanted, changesOf(facts.changes, wanted.direction), pace.maxPerDay, DAY_MS, "maxPerDay") ??
     holdForCount(question, wanted, allChanges(facts.changes), MAX_CHANGES_PER_HOUR, HOUR_MS, "the limit for an hour") ??
+    holdForNamespace(question, wanted) ??
     holdForWindows(question, wanted, pace)
   );
 }
@@ -115,6 +116,18 @@ function holdForCount(
   const eligibleAtMs = oldestMs + spanMs;
   if (!(question.facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; there were ${limit} changes within ${formatDuration(spanMs)}: ${name}`;
+  return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+// What is urgent is counted with the others, and never comes here: a full filesystem stops its writer, a request and a minimum are people's
+// own words, and neither can be left to what other volumes of the namespace have done.
+function holdForNamespace(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  const { facts, ceilings } = question;
+  if (ceilings.changesPerHour === undefined) return undefined;
+  const { value: limit, policy } = ceilings.changesPerHour;
+  const eligibleAtMs = (facts.rates?.nthLastInNamespace(limit) ?? Number.NEGATIVE_INFINITY) + HOUR_MS;
+  if (!(facts.monotonicMs < eligibleAtMs)) return undefined;
+  const message = `${wanted.because}; its namespace had ${limit} changes within 1h: the ceiling of ClusterVolumePolicy ${policy}`;
   return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
 }
 

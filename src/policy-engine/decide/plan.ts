@@ -68,6 +68,11 @@ export function mostBytes(plan: Plan): number {
   return plan.kind === "shrink" && plan.growthBytes !== undefined ? plan.fromBytes + plan.growthBytes : 0;
 }
 
+/** Whether a change begins by it: one that waits for an unmount may never. */
+export function beginsChange(plan: Plan): boolean {
+  return plan.kind !== "hold" && plan.notAfterMs === undefined;
+}
+
 /** Previews and candidates that differ by less are the same to a reader, so that a status is not rewritten with every sample. */
 const SAME_SIZE_RATIO = 0.05;
 

@@ -33,6 +33,8 @@ export interface Facts {
   readonly evaluationIntervalMs: number;
   readonly vainExtends: VainExtends;
   readonly changes: RecentChanges;
+  /** What ceilings on rates count of other volumes, too; absent: nothing is counted. */
+  readonly rates?: RateFacts | undefined;
   /** Absent: it has neither shrunk nor flapped. */
   readonly flaps?: Flaps | undefined;
 }
@@ -61,6 +63,12 @@ export interface GrowthWindows {
 
 export interface MissingHistory {
   readonly missing: string;
+}
+
+/** Counts of changes as they were when this decision was asked for. */
+export interface RateFacts {
+  /** When the n-th last change in the claim's namespace began, on the engine's monotonic clock; undefined: the last hour has fewer. */
+  nthLastInNamespace(n: number): number | undefined;
 }
 
 export interface QuotaFacts {

@@ -10,6 +10,8 @@ export interface Ceilings {
   readonly modes: { readonly extend: Ceiling<Mode> | undefined; readonly shrink: Ceiling<Mode> | undefined };
   /** Each set must hold the claim's class. */
   readonly storageClassNames: readonly Ceiling<ReadonlySet<string>>[];
+  /** Changes that begin within an hour in the claim's namespace. */
+  readonly changesPerHour: Ceiling<number> | undefined;
 }
 
 /** A bound and the ClusterVolumePolicy that sets it. */
@@ -23,13 +25,14 @@ export const NO_CEILINGS: Ceilings = {
   namespaceBytes: undefined,
   modes: { extend: undefined, shrink: undefined },
   storageClassNames: [],
+  changesPerHour: undefined,
 };
 
 /** The ceilings that a cluster policy's spec carries. Total: what cannot be read allows nothing. */
 export function readCeilings(policy: string, spec: unknown): Ceilings {
   const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(withKnownModes(spec, "modes"));
   if (!parsed.success) return { ...NO_CEILINGS, maxBytes: { value: 0, policy } };
-  const { max, bytesPerNamespace, modes, storageClassNames } = parsed.data ?? {};
+  const { max, bytesPerNamespace, modes, storageClassNames, changesPerHourPerNamespace } = parsed.data ?? {};
   const from = <T>(value: T | undefined): Ceiling<T> | undefined =>
     value === undefined ? undefined : { value, policy };
   const classes = from(storageClassNames && new Set(storageClassNames));
@@ -38,6 +41,7 @@ export function readCeilings(policy: string, spec: unknown): Ceilings {
     namespaceBytes: from(bytesPerNamespace === undefined ? undefined : bytesOrNothing(bytesPerNamespace)),
     modes: { extend: from(modes?.extend), shrink: from(modes?.shrink) },
     storageClassNames: classes === undefined ? [] : [classes],
+    changesPerHour: from(changesPerHourPerNamespace),
   };
 }
 
@@ -53,6 +57,7 @@ export function strictestCeilings(all: readonly Ceilings[]): Ceilings {
         shrink: lower(strictest.modes.shrink, one.modes.shrink, freedom),
       },
       storageClassNames: [...strictest.storageClassNames, ...one.storageClassNames],
+      changesPerHour: lower(strictest.changesPerHour, one.changesPerHour, (count) => count),
     }),
     first,
   );

@@ -13,6 +13,7 @@ import { decideMembers } from "../../../../src/operator/decide/members/decide-me
 import { createOwnWrites } from "../../../../src/platform/kube/client/writes.ts";
 import { type Clock, instantOf } from "../../../../src/platform/process/clock.ts";
 import { createEngine } from "../../../../src/policy-engine/engine/engine.ts";
+import { createChangeRates } from "../../../../src/policy-engine/gather/change-rates.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/gather/namespace-promises.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
@@ -76,6 +77,7 @@ function startEngine() {
     world: {
       caches,
       promises: createNamespacePromises(caches, clock),
+      rates: createChangeRates(caches, clock),
       evaluationIntervalMs: 15_000,
       metricsStale: () => false,
     },

@@ -1,0 +1,55 @@
+// What ceilings on rates hold, and what they never do: the counts are facts.
+import { describe, expect, it } from "@jest/globals";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { decide } from "../../../../src/policy-engine/decide/decide.ts";
+import type { RateFacts } from "../../../../src/policy-engine/facts/facts.ts";
+import { readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
+import { aVolume, NOW_MS, type VolumeShape } from "../../../builders/facts.ts";
+import { aPolicy } from "../../../builders/policy.ts";
+
+const HOUR_MS = 3_600_000;
+const FULL: VolumeShape = { usedRatio: 0.85 };
+const EMPTY: VolumeShape = { usedRatio: 0.1 };
+const POLICY = aPolicy({ behavior: { shrink: { cooldown: "0s" } } });
+
+/** Changes of the namespace, by how long before now they began. */
+function changed(...agesMs: number[]): RateFacts {
+  const newestFirst = agesMs.map((ageMs) => NOW_MS - ageMs).sort((a, b) => b - a);
+  return { nthLastInNamespace: (n) => newestFirst[n - 1] };
+}
+
+const ofTwo = readCeilings("guard", { max: "1Ti", changesPerHourPerNamespace: 2 });
+const planOf = (shape: VolumeShape, rates: RateFacts | undefined, ceilings = ofTwo) =>
+  decide(aVolume({ ...shape, facts: { ...shape.facts, rates } }), POLICY, ceilings);
+
+describe("a namespace's ceiling on changes", () => {
+  it.each([FULL, EMPTY])("holds what a rule asks for until one fewer counts: %j", (shape) => {
+    expect(planOf(shape, changed(60_000, 1000, 2000))).toMatchObject({
+      kind: "hold",
+      reason: "TooManyChanges",
+      nextEligibleMs: NOW_MS - 2000 + HOUR_MS,
+      message: expect.stringContaining("ClusterVolumePolicy guard"),
+    });
+  });
+
+  it.each([
+    ["there were fewer", changed(1000)],
+    ["the oldest that counts is an hour old", changed(1000, HOUR_MS)],
+    ["nothing is counted", undefined],
+  ])("holds nothing where %s", (_, rates) => {
+    expect(planOf(FULL, rates).kind).toBe("extend");
+    expect(planOf(EMPTY, rates).kind).toBe("shrink");
+  });
+
+  it("holds nothing where there is none", () => {
+    expect(planOf(FULL, changed(1, 2, 3, 4), readCeilings("guard", { max: "1Ti" })).kind).toBe("extend");
+  });
+
+  it.each([
+    ["BelowMinAvailable", { usedRatio: 0.999 }],
+    ["BelowMinimum", { sizeBytes: GIB / 2, usedRatio: 0.5 }],
+    ["RequestRaised", { usedRatio: 0.85, claim: { nominalBytes: 20 * GIB, raisedRequestBytes: 20 * GIB } }],
+  ])("never holds an extend that is %s", (reason, shape: VolumeShape) => {
+    expect(planOf(shape, changed(1, 2, 3))).toMatchObject({ kind: "extend", reason });
+  });
+});
