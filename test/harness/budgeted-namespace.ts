@@ -13,9 +13,9 @@ import { KubeError } from "../../src/platform/kube/kube-error.ts";
 import { type Clock, instantOf } from "../../src/platform/process/clock.ts";
 import type { Logger } from "../../src/platform/process/log.ts";
 import { createEngine, type Engine } from "../../src/policy-engine/engine/engine.ts";
-import { createChangeRates } from "../../src/policy-engine/gather/change-rates.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import type { PolicyBook } from "../../src/policy-engine/gather/policy-book.ts";
+import { createChangeRates } from "../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
 import { type Ceilings, readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
@@ -33,6 +33,8 @@ export interface VolumeOfNamespace {
   readonly isMounted?: boolean;
   /** The claim asks for this much now, and did not before. */
   readonly raisedRequestBytes?: number;
+  /** Default: node-a. */
+  readonly nodeName?: string;
   /** It stands already, and the node knows. */
   readonly grantBytes?: number;
 }
@@ -85,7 +87,10 @@ export class BudgetedNamespace {
     volumes: readonly VolumeOfNamespace[],
     metrics: EngineMetrics,
     policy: CompiledPolicy = GROWING,
-    rates: Pick<NonNullable<ClusterVolumePolicySpec["ceilings"]>, "changesPerHourPerNamespace"> = {},
+    rates: Pick<
+      NonNullable<ClusterVolumePolicySpec["ceilings"]>,
+      "changesPerHourPerNamespace" | "concurrentOperations"
+    > = {},
   ) {
     this.#policy = policy;
     const bytesPerNamespace = formatQuantity(budgetBytes);
@@ -284,7 +289,8 @@ export class BudgetedNamespace {
     return this.#replica;
   }
 
-  #make(handle: string, { sizeBytes, usedRatio, isMounted = true, grantBytes: granted }: VolumeOfNamespace): void {
+  #make(handle: string, volume: VolumeOfNamespace): void {
+    const { sizeBytes, usedRatio, isMounted = true, grantBytes: granted, nodeName = NODE } = volume;
     const uid = uidOf(handle);
     const named = { namespace: "shop", name: handle, uid };
     const apiVersion = "tidemark.dev/v1alpha1";
@@ -301,9 +307,9 @@ export class BudgetedNamespace {
         apiVersion,
         kind: "FilesystemLayout",
         metadata: { name: handle, uid: `layout-${handle}`, generation: 1, resourceVersion: "1" },
-        spec: { claimRef: named, backend: "loop", fsType: "btrfs", nodeName: NODE, ...(emergency && { emergency }) },
+        spec: { claimRef: named, backend: "loop", fsType: "btrfs", nodeName, ...(emergency && { emergency }) },
         status: {
-          nodeName: NODE,
+          nodeName,
           mounted: isMounted,
           observedGeneration: 1,
           members: [{ name: "m0", size: formatQuantity(sizeBytes), state: "Present" }],
@@ -324,7 +330,11 @@ export class BudgetedNamespace {
       lastOperationEndedAtMs: Date.parse(layout.status.lastOperation?.endedAt ?? "") || 0,
     };
     const sample = { volumeHandle: handle, nodeFreeBytes: 4096 * GIB, ...stamps, ...figures };
-    this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(this.#engineClock));
+    this.#replica.registry.sampled(
+      layout.spec.nodeName ?? NODE,
+      Sample.fromPartial(sample),
+      instantOf(this.#engineClock),
+    );
   }
 
   async #answerTo(object: KubeObject): Promise<KubeObject> {

@@ -6,7 +6,7 @@ import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import type { FilesystemFacts, RecentChanges } from "../facts/facts.ts";
 import { freedom } from "../policies/ceilings.ts";
 import type { Pace } from "../policies/compiled-policy.ts";
-import type { HoldPlan, Plan } from "./plan.ts";
+import type { HoldPlan, Plan, WaitsFor } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 
 const HOUR_MS = 3_600_000;
@@ -60,7 +60,9 @@ function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undef
     holdForCount(question, wanted, changesOf(facts.changes, wanted.direction), pace.maxPerDay, DAY_MS, "maxPerDay") ??
     holdForCount(question, wanted, allChanges(facts.changes), MAX_CHANGES_PER_HOUR, HOUR_MS, "the limit for an hour") ??
     holdForNamespace(question, wanted) ??
-    holdForWindows(question, wanted, pace)
+    holdForWindows(question, wanted, pace) ??
+    holdForTurn(question, wanted, "node") ??
+    holdForTurn(question, wanted, "cluster")
   );
 }
 
@@ -129,6 +131,20 @@ function holdForNamespace(question: Question, wanted: WantedChange): HoldPlan | 
   if (!(facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; its namespace had ${limit} changes within 1h: the ceiling of ClusterVolumePolicy ${policy}`;
   return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+// Asked last: only what nothing else holds takes a place among those that wait. A volume that waits for its node does not hold up those of
+// other nodes.
+function holdForTurn(question: Question, wanted: WantedChange, at: WaitsFor["at"]): HoldPlan | undefined {
+  const { facts, ceilings } = question;
+  const [operations, ceiling] = [facts.rates?.[at], ceilings.operations[at]];
+  if (operations === undefined || ceiling === undefined) return undefined;
+  const { value: limit, policy } = ceiling;
+  const { direction } = wanted;
+  if (operations.running + operations.waitingBefore(direction) < limit) return undefined;
+  const where = at === "node" ? "on its node" : "in the cluster";
+  const message = `${wanted.because}; it waits for its turn: ${where} ClusterVolumePolicy ${policy} allows ${limit} operations at once`;
+  return question.hold("OperationsAtLimit", message, { ...detailsOf(wanted, {}), waits: { at, limit, direction } });
 }
 
 function changesOf(changes: RecentChanges, direction: WantedChange["direction"]): readonly number[] {

@@ -60,6 +60,14 @@ export interface HoldPlan extends Conclusion {
   readonly nextEligibleMs: number | undefined;
   /** The shrink that runs is no longer wanted: the size stays as far as it has come. */
   readonly stopsShrink?: boolean;
+  /** It waits for its turn: no more than so many operations may run there. */
+  readonly waits?: WaitsFor | undefined;
+}
+
+export interface WaitsFor {
+  readonly at: "node" | "cluster";
+  readonly limit: number;
+  readonly direction: Direction;
 }
 
 /** The most that a plan makes it have, if only for a while; 0: nothing more than it has. */

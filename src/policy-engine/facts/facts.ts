@@ -9,7 +9,7 @@ import type {
   VolumeMode,
 } from "../../contracts/kinds/filesystem-layout.ts";
 import type { SampledReading } from "../../contracts/reading.ts";
-import type { VainExtend } from "../decide/plan.ts";
+import type { Direction, VainExtend } from "../decide/plan.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 
 export interface Facts {
@@ -69,6 +69,16 @@ export interface MissingHistory {
 export interface RateFacts {
   /** When the n-th last change in the claim's namespace began, on the engine's monotonic clock; undefined: the last hour has fewer. */
   nthLastInNamespace(n: number): number | undefined;
+  readonly cluster: OperationFacts;
+  /** Undefined: it is attached to no node. */
+  readonly node: OperationFacts | undefined;
+}
+
+export interface OperationFacts {
+  /** Of other filesystems, those decided and not begun included. */
+  readonly running: number;
+  /** How many that wait have their turn before this one: it would be a change in that direction. */
+  waitingBefore(direction: Direction): number;
 }
 
 export interface QuotaFacts {

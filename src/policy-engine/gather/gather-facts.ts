@@ -24,7 +24,7 @@ import { claimFactsOf, quotaFactsOf } from "./claim-facts.ts";
 import { datedAtMs, endInTime, flapsOf, recentChanges } from "./operation-times.ts";
 import { policyShrinkOf, replacementOf } from "./policy-shrink.ts";
 import type { PromisesLedger } from "./promises-draft.ts";
-import type { RatesDraft } from "./rates-draft.ts";
+import type { RatesDraft } from "./rates/rates-draft.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */

@@ -12,6 +12,8 @@ export interface Ceilings {
   readonly storageClassNames: readonly Ceiling<ReadonlySet<string>>[];
   /** Changes that begin within an hour in the claim's namespace. */
   readonly changesPerHour: Ceiling<number> | undefined;
+  /** Operations that run at once, of all volumes: on the claim's node, and in the cluster. */
+  readonly operations: { readonly node: Ceiling<number> | undefined; readonly cluster: Ceiling<number> | undefined };
 }
 
 /** A bound and the ClusterVolumePolicy that sets it. */
@@ -26,13 +28,15 @@ export const NO_CEILINGS: Ceilings = {
   modes: { extend: undefined, shrink: undefined },
   storageClassNames: [],
   changesPerHour: undefined,
+  operations: { node: undefined, cluster: undefined },
 };
 
 /** The ceilings that a cluster policy's spec carries. Total: what cannot be read allows nothing. */
 export function readCeilings(policy: string, spec: unknown): Ceilings {
   const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(withKnownModes(spec, "modes"));
   if (!parsed.success) return { ...NO_CEILINGS, maxBytes: { value: 0, policy } };
-  const { max, bytesPerNamespace, modes, storageClassNames, changesPerHourPerNamespace } = parsed.data ?? {};
+  const { max, bytesPerNamespace, modes, storageClassNames } = parsed.data ?? {};
+  const { changesPerHourPerNamespace, concurrentOperations } = parsed.data ?? {};
   const from = <T>(value: T | undefined): Ceiling<T> | undefined =>
     value === undefined ? undefined : { value, policy };
   const classes = from(storageClassNames && new Set(storageClassNames));
@@ -42,6 +46,7 @@ export function readCeilings(policy: string, spec: unknown): Ceilings {
     modes: { extend: from(modes?.extend), shrink: from(modes?.shrink) },
     storageClassNames: classes === undefined ? [] : [classes],
     changesPerHour: from(changesPerHourPerNamespace),
+    operations: { node: from(concurrentOperations?.perNode), cluster: from(concurrentOperations?.perCluster) },
   };
 }
 
@@ -58,6 +63,10 @@ export function strictestCeilings(all: readonly Ceilings[]): Ceilings {
       },
       storageClassNames: [...strictest.storageClassNames, ...one.storageClassNames],
       changesPerHour: lower(strictest.changesPerHour, one.changesPerHour, (count) => count),
+      operations: {
+        node: lower(strictest.operations.node, one.operations.node, (count) => count),
+        cluster: lower(strictest.operations.cluster, one.operations.cluster, (count) => count),
+      },
     }),
     first,
   );

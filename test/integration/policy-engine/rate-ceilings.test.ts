@@ -35,7 +35,7 @@ describe("ceilings on rates", () => {
       apiVersion: API_VERSION,
       kind: "ClusterVolumePolicy",
       metadata: { name: "guard" },
-      spec: { ceilings: { changesPerHourPerNamespace: 2 } },
+      spec: { ceilings: { changesPerHourPerNamespace: 2, concurrentOperations: { perCluster: 1 } } },
     });
     for (const name of NAMES) handles.set(name, await makeVolume(cluster, name, GIB));
     // As the operator names it: by this the next leader finds whose times these are.
@@ -75,10 +75,16 @@ describe("ceilings on rates", () => {
     await reportSize(cluster, handleOf(name), EXTENDED, { lastOperation });
   };
 
-  it("hold what rules ask for beyond a namespace's hour, after a change of the leader, too, and never minAvailable", async () => {
+  it("hold what rules ask for at once and beyond a namespace's hour, for the next leader, too, and never minAvailable", async () => {
     await lead();
-    for (const name of ["first", "second"] as const)
-      await carryOut(name, await until(name, 850 * MIB, "an extend", ({ spec }) => spec.target !== undefined));
+    const isAsked = ({ spec }: Filesystem): boolean => spec.target !== undefined;
+    const first = await until("first", 850 * MIB, "an extend", isAsked);
+    const waiting = await until("second", 850 * MIB, "a wait", ({ status }) => {
+      return status?.scaling?.reason === "OperationsAtLimit";
+    });
+    expect(waiting.spec.target).toBeUndefined();
+    await carryOut("first", first);
+    await carryOut("second", await until("second", 850 * MIB, "its turn", isAsked));
     const isHeld = ({ spec, status }: Filesystem): boolean =>
       spec.target === undefined && status?.scaling?.reason === "TooManyChanges";
     const held = await until("third", 850 * MIB, "a hold", isHeld);

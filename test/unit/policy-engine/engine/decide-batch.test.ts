@@ -4,8 +4,8 @@ import type { FilesystemLayout } from "../../../../src/contracts/kinds/filesyste
 import type { PersistentVolumeClaim } from "../../../../src/contracts/kubernetes/resources.ts";
 import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createDecideBatch, type DecidingWorld } from "../../../../src/policy-engine/engine/decide-batch.ts";
-import { createChangeRates } from "../../../../src/policy-engine/gather/change-rates.ts";
 import type { PolicyBook } from "../../../../src/policy-engine/gather/policy-book.ts";
+import { createChangeRates } from "../../../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/index.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";

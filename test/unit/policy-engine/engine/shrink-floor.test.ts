@@ -13,8 +13,8 @@ import { decideMembers } from "../../../../src/operator/decide/members/decide-me
 import { createOwnWrites } from "../../../../src/platform/kube/client/writes.ts";
 import { type Clock, instantOf } from "../../../../src/platform/process/clock.ts";
 import { createEngine } from "../../../../src/policy-engine/engine/engine.ts";
-import { createChangeRates } from "../../../../src/policy-engine/gather/change-rates.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/gather/namespace-promises.ts";
+import { createChangeRates } from "../../../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";

@@ -124,10 +124,16 @@ describe("ceilings", () => {
   it("are the strictest of all cluster policies that match, no matter which decides", () => {
     const { policy, ceilings } = selected([
       named("own"),
-      guard("a", { max: "50Gi", modes: { shrink: "Recommend" }, changesPerHourPerNamespace: 5 }),
+      guard("a", {
+        max: "50Gi",
+        modes: { shrink: "Recommend" },
+        changesPerHourPerNamespace: 5,
+        concurrentOperations: { perNode: 3, perCluster: 9 },
+      }),
       guard("b", {
         max: "20Gi",
         changesPerHourPerNamespace: 20,
+        concurrentOperations: { perCluster: 4 },
         bytesPerNamespace: "1Ti",
         modes: { shrink: "Enforce", extend: "Recommend" },
       }),
@@ -137,6 +143,7 @@ describe("ceilings", () => {
       maxBytes: { value: 20 * GIB, policy: "b" },
       namespaceBytes: { value: 1024 * GIB, policy: "b" },
       changesPerHour: { value: 5, policy: "a" },
+      operations: { node: { value: 3, policy: "a" }, cluster: { value: 4, policy: "b" } },
       modes: { shrink: { value: "Recommend", policy: "a" }, extend: { value: "Recommend", policy: "b" } },
     });
   });

@@ -1,17 +1,17 @@
-// How often sizes change, for the ceilings on rates: when the changes of each namespace began, and what is under way now. Events update the
-// counts, so that reading one costs nothing. A change counts from its decision; of one that an earlier engine made, and that is over, only
-// the end is known. It decides nothing.
-
-import type { Filesystem } from "../../contracts/kinds/filesystem.ts";
-import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
-import type { PersistentVolumeClaim } from "../../contracts/kubernetes/resources.ts";
-import { type Clock, instantOf } from "../../platform/process/clock.ts";
-import { beginsChange, type Plan } from "../decide/plan.ts";
-import type { Caches } from "./caches.ts";
+// How often sizes change, for the ceilings on rates: when the changes of each namespace began, what is under way now, and what waits for its
+// turn. Events update the counts, so that reading one costs nothing. A change counts from its decision; of one that an earlier engine made,
+// and that is over, only the end is known. It decides nothing.
+import type { Filesystem } from "../../../contracts/kinds/filesystem.ts";
+import type { FilesystemLayout } from "../../../contracts/kinds/filesystem-layout.ts";
+import type { PersistentVolumeClaim } from "../../../contracts/kubernetes/resources.ts";
+import { type Clock, instantOf } from "../../../platform/process/clock.ts";
+import { beginsChange, type Plan, type WaitsFor } from "../../decide/plan.ts";
+import type { Caches } from "../caches.ts";
+import { type Change, datedAtMs } from "../operation-times.ts";
+import { changeUnderWay } from "../volume-stake.ts";
 import { LastHour } from "./last-hour.ts";
-import { type Change, datedAtMs } from "./operation-times.ts";
-import type { RatesLedger } from "./rates-draft.ts";
-import { changeUnderWay } from "./volume-stake.ts";
+import { OperationSlots, type Waiting } from "./operation-slots.ts";
+import { nodeOf, type OperationOfVolume, type RatesLedger } from "./rates-draft.ts";
 
 export interface ChangeRates extends RatesLedger {
   /** A decision begins. `isPending`: what was decided before it is being written, or stands and is not seen to begin yet. */
@@ -28,11 +28,12 @@ export interface ChangeRates extends RatesLedger {
 const SILENCE_LIMIT_MS = 600_000;
 const HOUR_MS = 3_600_000;
 
-/** Of a volume that changes, or has just done so; the many others have none. */
+/** Of a volume that changes, has just done so, or waits for its turn; the many others have none. */
 interface Account {
   readonly handle: string;
   /** Undefined: its layout is not seen yet. */
   namespace: string | undefined;
+  nodeName: string | undefined;
   /** What ended before its layout was seen. */
   unplaced: number[];
   /** Just decided; being written; shown by its objects: each by itself makes it count as under way. */
@@ -45,6 +46,9 @@ interface Account {
   isProvisional: boolean;
   /** When one began whose end has not been heard of: that end is not a second change. */
   unmatchedMs: number | undefined;
+  /** It is counted on its node and in the cluster. */
+  runs: boolean;
+  waits: Waiting | undefined;
 }
 
 export function createChangeRates(
@@ -62,6 +66,9 @@ export function createChangeRates(
   claims.subscribe({ added: seen, updated: seen });
   return {
     nthLast: (namespace, n) => rates.nthLast(namespace, n),
+    running: (place) => rates.slots.running(place),
+    waitingBefore: (place, turn, running) => rates.slots.waitingBefore(place, turn, running),
+    operationOf: (handle) => rates.operationOf(handle),
     begin: (handle, isPending) => rates.begin(handle, isPending),
     decided: (handle, plan) => rates.decided(handle, plan),
     ended: (handle, change) => rates.ended(handle, change),
@@ -70,6 +77,7 @@ export function createChangeRates(
 }
 
 class Rates {
+  readonly slots = new OperationSlots();
   readonly #caches: Pick<Caches, "layouts" | "filesystems" | "claims">;
   readonly #clock: Clock;
   readonly #accounts = new Map<string, Account>();
@@ -86,6 +94,10 @@ class Rates {
     return this.#namespaces.get(namespace)?.nthLast(n, this.#clock.monotonicMs());
   }
 
+  operationOf(handle: string): OperationOfVolume | undefined {
+    return this.#accounts.get(handle);
+  }
+
   see(layout: FilesystemLayout): void {
     const at = instantOf(this.#clock);
     this.#forgetSilent(at.monotonicMs);
@@ -99,7 +111,7 @@ class Rates {
     const handle = layout.metadata.name;
     const account = counts ? this.#accountOf(handle) : this.#accounts.get(handle);
     if (account === undefined) return;
-    this.#place(account, namespace);
+    this.#place(account, namespace, nodeOf(layout));
     this.#heardUntilMs.delete(handle);
     if (counts) this.#heardUntilMs.set(handle, at.monotonicMs + SILENCE_LIMIT_MS);
     account.isRecorded = counts;
@@ -119,12 +131,18 @@ class Rates {
   }
 
   decided(handle: string, plan: Plan): void {
-    if (!beginsChange(plan)) return;
-    const account = this.#accountOf(handle);
-    account.isDecided = true;
-    if (account.begunAtMs !== undefined) return;
-    account.isProvisional = true;
-    this.#count(account, this.#clock.monotonicMs());
+    const waitsFor = plan.kind === "hold" ? plan.waits : undefined;
+    const begins = beginsChange(plan);
+    const account = begins || waitsFor !== undefined ? this.#accountOf(handle) : this.#accounts.get(handle);
+    if (account === undefined) return;
+    this.#queue(account, waitsFor);
+    const nowMs = this.#clock.monotonicMs();
+    if (begins) {
+      account.isDecided = true;
+      account.isProvisional ||= account.begunAtMs === undefined;
+      if (account.begunAtMs === undefined) this.#count(account, nowMs);
+    }
+    this.#settle(account, nowMs);
   }
 
   ended(handle: string, { atMs }: Change): void {
@@ -145,6 +163,9 @@ class Rates {
 
   /** What it has changed counts on: its namespace did that. */
   close(handle: string): void {
+    const account = this.#accounts.get(handle);
+    if (account?.runs === true) this.slots.end(account.nodeName);
+    if (account?.waits !== undefined) this.slots.leave(account.waits);
     this.#heardUntilMs.delete(handle);
     this.#accounts.delete(handle);
   }
@@ -152,9 +173,11 @@ class Rates {
   #accountOf(handle: string): Account {
     const known = this.#accounts.get(handle);
     if (known !== undefined) return known;
+    const layout = this.#caches.layouts.store.get(handle);
     const account: Account = {
       handle,
-      namespace: this.#caches.layouts.store.get(handle)?.spec.claimRef?.namespace,
+      namespace: layout?.spec.claimRef?.namespace,
+      nodeName: layout && nodeOf(layout),
       unplaced: [],
       isDecided: false,
       isPending: false,
@@ -162,16 +185,34 @@ class Rates {
       begunAtMs: undefined,
       isProvisional: false,
       unmatchedMs: undefined,
+      runs: false,
+      waits: undefined,
     };
     this.#accounts.set(handle, account);
     return account;
   }
 
-  #place(account: Account, namespace: string | undefined): void {
+  #place(account: Account, namespace: string | undefined, nodeName: string | undefined): void {
+    if (account.nodeName !== nodeName) {
+      if (account.runs) this.slots.end(account.nodeName);
+      if (account.runs) this.slots.start(nodeName);
+      account.nodeName = nodeName;
+      this.#queue(account, undefined);
+    }
     if (account.namespace !== undefined || namespace === undefined) return;
     account.namespace = namespace;
     for (const atMs of account.unplaced) this.#timesOf(namespace).add(atMs);
     account.unplaced = [];
+  }
+
+  #queue(account: Account, waitsFor: WaitsFor | undefined): void {
+    if (waitsFor === undefined) {
+      if (account.waits !== undefined) this.slots.leave(account.waits);
+      account.waits = undefined;
+      return;
+    }
+    const { at, limit, direction } = waitsFor;
+    account.waits = this.slots.wait(account.waits, at === "node" ? account.nodeName : undefined, limit, direction);
   }
 
   /** It was written, or has begun. */
@@ -195,12 +236,18 @@ class Rates {
   }
 
   #settle(account: Account, monotonicMs: number): void {
-    const { isDecided, isPending, isRecorded, unplaced } = account;
-    if (isDecided || isPending || isRecorded) return;
+    const { isDecided, isPending, isRecorded, unplaced, waits } = account;
+    const runs = isDecided || isPending || isRecorded;
+    if (runs !== account.runs) {
+      if (runs) this.slots.start(account.nodeName);
+      else this.slots.end(account.nodeName);
+      account.runs = runs;
+    }
+    if (runs) return;
     if (account.isProvisional) this.#takeBack(account);
     account.begunAtMs = undefined;
     const awaitsEnd = (account.unmatchedMs ?? Number.NEGATIVE_INFINITY) > monotonicMs - HOUR_MS;
-    if (!awaitsEnd && unplaced.length === 0) this.#accounts.delete(account.handle);
+    if (!awaitsEnd && unplaced.length === 0 && waits === undefined) this.#accounts.delete(account.handle);
   }
 
   #forgetSilent(nowMs: number): void {

@@ -1,8 +1,8 @@
 // Times of the last hour against a list that is sorted and searched each time.
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
-import { LastHour } from "../../../../src/policy-engine/gather/last-hour.ts";
-import { property } from "../../../harness/property.ts";
+import { LastHour } from "../../../../../src/policy-engine/gather/rates/last-hour.ts";
+import { property } from "../../../../harness/property.ts";
 
 const HOUR_MS = 3_600_000;
 
