@@ -12,7 +12,7 @@ import { createEngine } from "../../src/policy-engine/engine/engine.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import { createChangeRates } from "../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
-import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
+import { type Ceilings, NO_CEILINGS } from "../../src/policy-engine/index.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
 import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 import { NOW_MS } from "../builders/facts.ts";
@@ -32,7 +32,7 @@ const POLICY = aPolicy({
 export type WatchedClaim = ReturnType<typeof watchClaim>;
 
 /** 10 GiB, adopted, opted in. */
-export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLICY) {
+export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLICY, ceilings: Ceilings = NO_CEILINGS) {
   const { handle, claim, layout, filesystem, storageClass } = anOrdinaryClaim();
   const caches = engineCaches();
   const targets: SizeTarget[] = [];
@@ -63,7 +63,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
       metricsStale: () => false,
     },
     policies: {
-      forClaim: () => ({ policy, conflicts: [], ceilings: NO_CEILINGS }),
+      forClaim: () => ({ policy, conflicts: [], ceilings }),
       entries: () => [],
       invalidate: () => {},
     },

@@ -189,6 +189,17 @@ export type VolumePolicySpec = z.infer<typeof volumePolicySpec>;
 
 const operationCount = (description: string) => z.int().min(1).max(100_000).meta({ description }).optional();
 
+const driverModification = z
+  .object({
+    driver: z.string().min(1).max(63).meta({ description: "The CSI driver's name, such as ebs.csi.aws.com." }),
+    perDay: z
+      .int()
+      .min(1)
+      .max(1440)
+      .meta({ description: "Maximum number of times that one of its volumes is expanded in any 24 hours." }),
+  })
+  .meta({ description: "What a driver allows for one volume." });
+
 const ceilings = z
   .object({
     max: writtenSize("Maximum size of each selected claim's volume. Default: no ceiling.").optional(),
@@ -239,6 +250,12 @@ const ceilings = z
         ],
       })
       .optional(),
+    driverModifications: keyedList(
+      driverModification,
+      ["driver"],
+      64,
+      "How often drivers expand one volume, of ordinary claims (claimBackend). All expansions count; raised requests, limits.min and limits.minAvailable never wait. Default: no ceiling.",
+    ).optional(),
   })
   .meta({
     description:

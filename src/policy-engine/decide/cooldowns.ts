@@ -60,6 +60,7 @@ function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undef
     holdForCount(question, wanted, changesOf(facts.changes, wanted.direction), pace.maxPerDay, DAY_MS, "maxPerDay") ??
     holdForCount(question, wanted, allChanges(facts.changes), MAX_CHANGES_PER_HOUR, HOUR_MS, "the limit for an hour") ??
     holdForNamespace(question, wanted) ??
+    holdForDriver(question, wanted) ??
     holdForWindows(question, wanted, pace) ??
     holdForTurn(question, wanted, "node") ??
     holdForTurn(question, wanted, "cluster")
@@ -131,6 +132,15 @@ function holdForNamespace(question: Question, wanted: WantedChange): HoldPlan | 
   if (!(facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; its namespace had ${limit} changes within 1h: the ceiling of ClusterVolumePolicy ${policy}`;
   return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+// A driver that is asked once too often refuses for hours, a full filesystem's extend included: some are left for that.
+function holdForDriver(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  const { facts, ceilings } = question;
+  const ceiling = ceilings.modificationsPerDay.get(facts.claim.driver ?? "");
+  if (ceiling === undefined) return undefined;
+  const name = `driver ${facts.claim.driver} expands it no more often, by ClusterVolumePolicy ${ceiling.policy}`;
+  return holdForCount(question, wanted, facts.changes.extendsAtMs, ceiling.value, DAY_MS, name);
 }
 
 // Asked last: only what nothing else holds takes a place among those that wait. A volume that waits for its node does not hold up those of

@@ -112,6 +112,8 @@ export interface ClaimFacts {
   readonly deleting: boolean;
   /** Of an ordinary claim: the annotation, its own or its class', by which another autoscaler acts on it. */
   readonly otherAutoscaler: string | undefined;
+  /** Of an ordinary claim: the name of its driver. */
+  readonly driver?: string | undefined;
   /** Of an ordinary claim: what its driver says of a resize that it cannot carry out. */
   readonly infeasibleResize: string | undefined;
 }

@@ -61,6 +61,46 @@ describe("a namespace's ceiling on changes", () => {
   });
 });
 
+describe("a ceiling on what a driver does to one volume in a day", () => {
+  const ceilings = readCeilings("guard", {
+    max: "1Ti",
+    driverModifications: [
+      { driver: "ebs.csi.aws.com", perDay: 4 },
+      { driver: "other.example.com", perDay: 1 },
+    ],
+  });
+  const optedIn = aPolicy({ claimBackend: "Enabled" });
+  const expanded = (driver: string | undefined, ...agesMs: number[]): VolumeShape => ({
+    ...FULL,
+    claim: { backend: "claim", fsType: "ext4", driver },
+    facts: { changes: { extendsAtMs: agesMs.map((ageMs) => NOW_MS - ageMs), shrinksAtMs: [] } },
+  });
+  const fourTimes = [20 * HOUR_MS, 15 * HOUR_MS, 10 * HOUR_MS, 5 * HOUR_MS];
+
+  it("holds the one that its driver would refuse, until the oldest is a day old", () => {
+    const plan = decide(aVolume(expanded("ebs.csi.aws.com", ...fourTimes)), optedIn, ceilings);
+    expect(plan).toMatchObject({
+      kind: "hold",
+      reason: "TooManyChanges",
+      nextEligibleMs: NOW_MS + 4 * HOUR_MS,
+      message: expect.stringContaining("driver ebs.csi.aws.com expands it no more often, by ClusterVolumePolicy guard"),
+    });
+  });
+
+  it.each([
+    ["has done fewer", "ebs.csi.aws.com", fourTimes.slice(1)],
+    ["has no ceiling", "block.example.com", fourTimes],
+    ["is not known", undefined, fourTimes],
+  ])("holds nothing where its driver %s", (_, driver, agesMs) => {
+    expect(decide(aVolume(expanded(driver, ...agesMs)), optedIn, ceilings).kind).toBe("extend");
+  });
+
+  it("never holds an extend for minAvailable", () => {
+    const shape = { ...expanded("ebs.csi.aws.com", ...fourTimes), usedRatio: 0.999 };
+    expect(decide(aVolume(shape), optedIn, ceilings)).toMatchObject({ kind: "extend", reason: "BelowMinAvailable" });
+  });
+});
+
 describe("a ceiling on operations that run at once", () => {
   const ofNode = readCeilings("guard", { max: "1Ti", concurrentOperations: { perNode: 2 } });
   const ofBoth = readCeilings("guard", { max: "1Ti", concurrentOperations: { perNode: 2, perCluster: 3 } });
