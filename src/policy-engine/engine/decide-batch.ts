@@ -88,6 +88,7 @@ export function createDecideBatch(
   return {
     decide: (asking, at) => {
       const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
+      world.rates.forgetSilent();
       for (const state of states) begin(world, state.handle, pendingTarget(state, at.monotonicMs));
       const decided = decideAll(states, at);
       for (const { state, plan, candidate } of decided) {

@@ -14,6 +14,8 @@ import { OperationSlots, type Waiting } from "./operation-slots.ts";
 import { nodeOf, type OperationOfVolume, type RatesLedger } from "./rates-draft.ts";
 
 export interface ChangeRates extends RatesLedger {
+  /** Decisions begin: what nothing was heard of for long no longer counts as under way. */
+  forgetSilent(): void;
   /** A decision begins. `isPending`: what was decided before it is being written, or stands and is not seen to begin yet. */
   begin(handle: string, isPending: boolean): void;
   /** This was decided: a change counts from now on. The next decision knows whether it was written. */
@@ -69,6 +71,7 @@ export function createChangeRates(
     running: (place) => rates.slots.running(place),
     waitingBefore: (place, turn, running) => rates.slots.waitingBefore(place, turn, running),
     operationOf: (handle) => rates.operationOf(handle),
+    forgetSilent: () => rates.forgetSilent(clock.monotonicMs()),
     begin: (handle, isPending) => rates.begin(handle, isPending),
     decided: (handle, plan) => rates.decided(handle, plan),
     ended: (handle, change) => rates.ended(handle, change),
@@ -100,7 +103,7 @@ class Rates {
 
   see(layout: FilesystemLayout): void {
     const at = instantOf(this.#clock);
-    this.#forgetSilent(at.monotonicMs);
+    this.forgetSilent(at.monotonicMs);
     const { namespace, name } = layout.spec.claimRef ?? {};
     const key = `${namespace}/${name}`;
     const { filesystems, claims } = this.#caches;
@@ -120,10 +123,9 @@ class Rates {
   }
 
   begin(handle: string, isPending: boolean): void {
-    const nowMs = this.#clock.monotonicMs();
-    this.#forgetSilent(nowMs);
     const account = isPending ? this.#accountOf(handle) : this.#accounts.get(handle);
     if (account === undefined) return;
+    const nowMs = this.#clock.monotonicMs();
     account.isDecided = false;
     account.isPending = isPending;
     if (isPending) this.#confirm(account, nowMs);
@@ -250,7 +252,7 @@ class Rates {
     if (!awaitsEnd && unplaced.length === 0 && waits === undefined) this.#accounts.delete(account.handle);
   }
 
-  #forgetSilent(nowMs: number): void {
+  forgetSilent(nowMs: number): void {
     for (const [handle, untilMs] of this.#heardUntilMs) {
       if (untilMs > nowMs) return;
       this.#heardUntilMs.delete(handle);

@@ -34,11 +34,62 @@ export function nodeOf({ spec, status }: FilesystemLayout): string | undefined {
 const NEITHER: OperationOfVolume = { runs: false, waits: undefined };
 
 export function createRatesDraft(ledger: RatesLedger, monotonicMs: number): RatesDraft {
-  const begun = new Map<string, number>();
-  const started = new Map<Place, number>();
+  const batch: Batch = { ledger, monotonicMs, begun: new Map(), started: new Map(), gone: [] };
+  return {
+    of: (layout) => (layout.spec.claimRef?.namespace === undefined ? undefined : new RatesOfVolume(batch, layout)),
+    changing: (layout) => {
+      const namespace = layout.spec.claimRef?.namespace;
+      if (namespace === undefined) return;
+      add(batch.begun, namespace);
+      const { runs, waits } = ledger.operationOf(layout.metadata.name) ?? NEITHER;
+      if (waits !== undefined) batch.gone.push(waits);
+      if (runs) return;
+      add(batch.started, undefined);
+      const nodeName = nodeOf(layout);
+      if (nodeName !== undefined) add(batch.started, nodeName);
+    },
+  };
+}
+
+interface Batch {
+  readonly ledger: RatesLedger;
+  readonly monotonicMs: number;
+  /** By namespace. */
+  readonly begun: Map<string, number>;
+  readonly started: Map<Place, number>;
   /** Those whose turn has come. */
-  const gone: Waiting[] = [];
-  const operationsAt = (place: Place, { runs, waits }: OperationOfVolume): OperationFacts => {
+  readonly gone: Waiting[];
+}
+
+/** Nothing is looked up before a ceiling asks for it: most volumes have none. */
+class RatesOfVolume implements RateFacts {
+  readonly #batch: Batch;
+  readonly #layout: FilesystemLayout;
+
+  constructor(batch: Batch, layout: FilesystemLayout) {
+    this.#batch = batch;
+    this.#layout = layout;
+  }
+
+  nthLastInNamespace(n: number): number | undefined {
+    const { ledger, begun, monotonicMs } = this.#batch;
+    const namespace = this.#layout.spec.claimRef?.namespace ?? "";
+    const here = begun.get(namespace) ?? 0;
+    return n <= here ? monotonicMs : ledger.nthLast(namespace, n - here);
+  }
+
+  get cluster(): OperationFacts {
+    return this.#operationsAt(undefined);
+  }
+
+  get node(): OperationFacts | undefined {
+    const nodeName = nodeOf(this.#layout);
+    return nodeName === undefined ? undefined : this.#operationsAt(nodeName);
+  }
+
+  #operationsAt(place: Place): OperationFacts {
+    const { ledger, started, gone } = this.#batch;
+    const { runs, waits } = ledger.operationOf(this.#layout.metadata.name) ?? NEITHER;
     const running = ledger.running(place) + (started.get(place) ?? 0) - (runs ? 1 : 0);
     return {
       running,
@@ -48,32 +99,7 @@ export function createRatesDraft(ledger: RatesLedger, monotonicMs: number): Rate
         return ledger.waitingBefore(place, turn, running) - goneBefore.length;
       },
     };
-  };
-  return {
-    of: (layout) => {
-      const namespace = layout.spec.claimRef?.namespace;
-      if (namespace === undefined) return undefined;
-      const here = begun.get(namespace) ?? 0;
-      const own = ledger.operationOf(layout.metadata.name) ?? NEITHER;
-      const nodeName = nodeOf(layout);
-      return {
-        nthLastInNamespace: (n) => (n <= here ? monotonicMs : ledger.nthLast(namespace, n - here)),
-        cluster: operationsAt(undefined, own),
-        node: nodeName === undefined ? undefined : operationsAt(nodeName, own),
-      };
-    },
-    changing: (layout) => {
-      const namespace = layout.spec.claimRef?.namespace;
-      if (namespace === undefined) return;
-      add(begun, namespace);
-      const { runs, waits } = ledger.operationOf(layout.metadata.name) ?? NEITHER;
-      if (waits !== undefined) gone.push(waits);
-      if (runs) return;
-      add(started, undefined);
-      const nodeName = nodeOf(layout);
-      if (nodeName !== undefined) add(started, nodeName);
-    },
-  };
+  }
 }
 
 function add<Key>(counts: Map<Key, number>, key: Key): void {
