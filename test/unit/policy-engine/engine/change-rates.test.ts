@@ -136,7 +136,7 @@ describe("the ceiling on a namespace's changes in an hour", () => {
   });
 
   property(
-    "is kept by rules in any order of decisions, answers, ends and changes of the leader, and minAvailable always goes (I6)",
+    "holds for rules in any order of decisions, answers, ends and changes of the leader, and minAvailable always goes (I6)",
     { runs: 30, reaches: { "a volume that waits": 0.4, "one for minAvailable": 0.4 } },
     [
       fc.integer({ min: 1, max: 4 }),

@@ -114,7 +114,7 @@ describe("the ceiling on operations that run at once", () => {
   });
 
   property(
-    "is kept by rules in any order of decisions, ends and changes of the leader, and minAvailable always goes at once (I6)",
+    "holds for rules in any order of decisions, ends and changes of the leader, and minAvailable always goes at once (I6)",
     { runs: 25, reaches: { "a volume that waits": 0.3, "as many as may": 0.3 } },
     [
       fc.integer({ min: 1, max: 2 }),
