@@ -22,7 +22,8 @@ export const HOLD_REASONS = [
   "CoolingDown",
   "RulePending", // the rule holds, not yet for its `for`
   "OutsideWindow",
-  "TooManyChanges", // maxPerDay, or the engine's own rate limits
+  "TooManyChanges", // maxPerDay, a ceiling on rates, or the engine's own rate limits
+  "OperationsAtLimit", // as many operations run at once as a ceiling allows: it waits for its turn
   "StepTooSmall", // the change is under minStep
   "AtMaximum", // limits.max or a ceiling is reached
   "AtMinimum",

@@ -4,6 +4,7 @@
 import { Sample } from "../../src/contracts/gen/tidemark/samples/v1/samples.ts";
 import type { Filesystem, ScalingStatus, WantedTarget } from "../../src/contracts/kinds/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { ClusterVolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
 import type { KubeObject } from "../../src/contracts/kubernetes/object.ts";
 import type { PersistentVolumeClaim } from "../../src/contracts/kubernetes/resources.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../src/contracts/quantities/quantity.ts";
@@ -14,9 +15,10 @@ import type { Logger } from "../../src/platform/process/log.ts";
 import { createEngine, type Engine } from "../../src/policy-engine/engine/engine.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import type { PolicyBook } from "../../src/policy-engine/gather/policy-book.ts";
+import { createChangeRates } from "../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
-import { readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
+import { type Ceilings, readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
 import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 import { buildClaim } from "../builders/claim.ts";
 import { NOW_MS } from "../builders/facts.ts";
@@ -31,6 +33,8 @@ export interface VolumeOfNamespace {
   readonly isMounted?: boolean;
   /** The claim asks for this much now, and did not before. */
   readonly raisedRequestBytes?: number;
+  /** Default: node-a. */
+  readonly nodeName?: string;
   /** It stands already, and the node knows. */
   readonly grantBytes?: number;
 }
@@ -63,8 +67,8 @@ export class BudgetedNamespace {
   /** What the engine wrote to the API server since it began: "target", "status" or "grant" of a volume. */
   readonly writes: string[] = [];
   readonly #log: Logger;
-  readonly #budgetBytes: number;
   readonly #policy: CompiledPolicy;
+  readonly #ceilings: Ceilings;
   readonly #metrics: EngineMetrics;
   readonly #api = new Map<string, ApiObjects>();
   readonly #nodeGrantBytes = new Map<string, number>();
@@ -83,12 +87,17 @@ export class BudgetedNamespace {
     volumes: readonly VolumeOfNamespace[],
     metrics: EngineMetrics,
     policy: CompiledPolicy = GROWING,
+    rates: Pick<
+      NonNullable<ClusterVolumePolicySpec["ceilings"]>,
+      "changesPerHourPerNamespace" | "concurrentOperations"
+    > = {},
   ) {
     this.#policy = policy;
+    const bytesPerNamespace = formatQuantity(budgetBytes);
+    this.#ceilings = readCeilings("guard", { max: "1Ti", bytesPerNamespace, ...rates });
     const { log, lines } = createRecordingLog();
     this.#log = log;
     this.lines = lines;
-    this.#budgetBytes = budgetBytes;
     this.#metrics = metrics;
     this.handles = volumes.map((_, index) => `v${index}`);
     this.#claims = this.handles.map((handle, index) => claimOf(handle, volumes[index]?.raisedRequestBytes));
@@ -187,7 +196,7 @@ export class BudgetedNamespace {
 
   nodeReachesTarget(handle: string): void {
     const { target } = this.#of(handle).filesystem.spec;
-    if (target !== undefined && this.#isStanding(handle))
+    if (target !== undefined && this.isStanding(handle))
       this.#resize(handle, parseQuantity(target.size), target.decidedAt);
   }
 
@@ -214,6 +223,13 @@ export class BudgetedNamespace {
     return this.#of(handle).filesystem.spec.target;
   }
 
+  /** Its target is not carried out yet. */
+  isStanding(handle: string): boolean {
+    const { filesystem, layout } = this.#of(handle);
+    const { target } = filesystem.spec;
+    return target !== undefined && target.decidedAt !== layout.status?.lastOperation?.decidedAt;
+  }
+
   extendsReported(handle: string): number {
     return this.#of(handle).filesystem.status?.scaling?.extendedAt?.length ?? 0;
   }
@@ -230,7 +246,7 @@ export class BudgetedNamespace {
   reachableBytes(): number {
     return this.handles.reduce((sum, handle) => {
       const { filesystem, layout } = this.#of(handle);
-      const targetBytes = this.#isStanding(handle) ? parseQuantity(filesystem.spec.target?.size ?? "0") : 0;
+      const targetBytes = this.isStanding(handle) ? parseQuantity(filesystem.spec.target?.size ?? "0") : 0;
       return sum + Math.max(sizeOf(layout), targetBytes, grantBytes(layout), this.#nodeGrantBytes.get(handle) ?? 0);
     }, 0);
   }
@@ -241,7 +257,8 @@ export class BudgetedNamespace {
 
   #start(): Replica {
     const caches = engineCaches();
-    const registry = createVolumeRegistry();
+    const rates = createChangeRates(caches, this.#engineClock);
+    const registry = createVolumeRegistry(rates.ended);
     const engine = createEngine({
       ownGrants: createOwnWrites(this.#engineClock),
       client: servedClient({ apply: (_point, _resource, object) => this.#answerTo(object) }),
@@ -250,10 +267,11 @@ export class BudgetedNamespace {
       world: {
         caches,
         promises: createNamespacePromises(caches, this.#engineClock),
+        rates,
         evaluationIntervalMs: 15_000,
         metricsStale: () => false,
       },
-      policies: policiesUnder(this.#budgetBytes, this.#policy),
+      policies: policiesUnder(this.#ceilings, this.#policy),
       samples: { guide: () => true },
       metrics: this.#metrics,
       clusterRate: { take: () => true },
@@ -271,7 +289,8 @@ export class BudgetedNamespace {
     return this.#replica;
   }
 
-  #make(handle: string, { sizeBytes, usedRatio, isMounted = true, grantBytes: granted }: VolumeOfNamespace): void {
+  #make(handle: string, volume: VolumeOfNamespace): void {
+    const { sizeBytes, usedRatio, isMounted = true, grantBytes: granted, nodeName = NODE } = volume;
     const uid = uidOf(handle);
     const named = { namespace: "shop", name: handle, uid };
     const apiVersion = "tidemark.dev/v1alpha1";
@@ -288,9 +307,9 @@ export class BudgetedNamespace {
         apiVersion,
         kind: "FilesystemLayout",
         metadata: { name: handle, uid: `layout-${handle}`, generation: 1, resourceVersion: "1" },
-        spec: { claimRef: named, backend: "loop", fsType: "btrfs", nodeName: NODE, ...(emergency && { emergency }) },
+        spec: { claimRef: named, backend: "loop", fsType: "btrfs", nodeName, ...(emergency && { emergency }) },
         status: {
-          nodeName: NODE,
+          nodeName,
           mounted: isMounted,
           observedGeneration: 1,
           members: [{ name: "m0", size: formatQuantity(sizeBytes), state: "Present" }],
@@ -311,7 +330,11 @@ export class BudgetedNamespace {
       lastOperationEndedAtMs: Date.parse(layout.status.lastOperation?.endedAt ?? "") || 0,
     };
     const sample = { volumeHandle: handle, nodeFreeBytes: 4096 * GIB, ...stamps, ...figures };
-    this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(this.#engineClock));
+    this.#replica.registry.sampled(
+      layout.spec.nodeName ?? NODE,
+      Sample.fromPartial(sample),
+      instantOf(this.#engineClock),
+    );
   }
 
   async #answerTo(object: KubeObject): Promise<KubeObject> {
@@ -369,12 +392,6 @@ export class BudgetedNamespace {
     });
   }
 
-  #isStanding(handle: string): boolean {
-    const { filesystem, layout } = this.#of(handle);
-    const { target } = filesystem.spec;
-    return target !== undefined && target.decidedAt !== layout.status?.lastOperation?.decidedAt;
-  }
-
   #status(handle: string, status: NonNullable<FilesystemLayout["status"]>): void {
     const { layout } = this.#of(handle);
     this.#put(handle, { ...layout, status: { ...layout.status, ...status } }, 0);
@@ -397,8 +414,7 @@ export class BudgetedNamespace {
   }
 }
 
-function policiesUnder(budgetBytes: number, policy: CompiledPolicy): PolicyBook {
-  const ceilings = readCeilings("guard", { max: "1Ti", bytesPerNamespace: formatQuantity(budgetBytes) });
+function policiesUnder(ceilings: Ceilings, policy: CompiledPolicy): PolicyBook {
   return { forClaim: () => ({ policy, conflicts: [], ceilings }), entries: () => [], invalidate: () => {} };
 }
 

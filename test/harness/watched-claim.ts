@@ -10,8 +10,9 @@ import type { KubeError } from "../../src/platform/kube/kube-error.ts";
 import { type Clock, instantOf } from "../../src/platform/process/clock.ts";
 import { createEngine } from "../../src/policy-engine/engine/engine.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
+import { createChangeRates } from "../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
-import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
+import { type Ceilings, NO_CEILINGS } from "../../src/policy-engine/index.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
 import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 import { NOW_MS } from "../builders/facts.ts";
@@ -31,14 +32,15 @@ const POLICY = aPolicy({
 export type WatchedClaim = ReturnType<typeof watchClaim>;
 
 /** 10 GiB, adopted, opted in. */
-export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLICY) {
+export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLICY, ceilings: Ceilings = NO_CEILINGS) {
   const { handle, claim, layout, filesystem, storageClass } = anOrdinaryClaim();
   const caches = engineCaches();
-  const registry = createVolumeRegistry();
   const targets: SizeTarget[] = [];
   let nowMs = NOW_MS;
   let nodeAheadMs = 0;
   const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const rates = createChangeRates(caches, clock);
+  const registry = createVolumeRegistry(rates.ended);
   let refusal: KubeError | undefined;
   let seen: Filesystem = filesystem;
   const apply = async (object: KubeObject & Partial<Pick<Filesystem, "spec" | "status">>): Promise<Filesystem> => {
@@ -56,11 +58,12 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
     world: {
       caches,
       promises: createNamespacePromises(caches, clock),
+      rates,
       evaluationIntervalMs: 15_000,
       metricsStale: () => false,
     },
     policies: {
-      forClaim: () => ({ policy, conflicts: [], ceilings: NO_CEILINGS }),
+      forClaim: () => ({ policy, conflicts: [], ceilings }),
       entries: () => [],
       invalidate: () => {},
     },

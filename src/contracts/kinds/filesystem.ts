@@ -108,7 +108,7 @@ const scalingFields = {
   preview: z.string().max(1024).meta({ description: "What mode Enforce would do, in mode Recommend." }).optional(),
   decidedAt: timestamp("When this plan was first decided.").optional(),
   nextEligibleTime: timestamp(
-    "The earliest time of the next change, by cooldown, maintenance window or daily limit.",
+    "The earliest time of the next change, by cooldown, maintenance window, daily limit or ceiling.",
   ).optional(),
   extendedAt: changeTimes(
     "Extends in the last 24 hours. Recorded so that limits survive a restart of the policy-engine.",

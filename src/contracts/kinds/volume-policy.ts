@@ -187,6 +187,19 @@ export const volumePolicySpec = z.object(policyFields).meta({
 });
 export type VolumePolicySpec = z.infer<typeof volumePolicySpec>;
 
+const operationCount = (description: string) => z.int().min(1).max(100_000).meta({ description }).optional();
+
+const driverModification = z
+  .object({
+    driver: z.string().min(1).max(63).meta({ description: "The CSI driver's name, such as ebs.csi.aws.com." }),
+    perDay: z
+      .int()
+      .min(1)
+      .max(1440)
+      .meta({ description: "Maximum number of times that one of its volumes is expanded in any 24 hours." }),
+  })
+  .meta({ description: "What a driver allows for one volume." });
+
 const ceilings = z
   .object({
     max: writtenSize("Maximum size of each selected claim's volume. Default: no ceiling.").optional(),
@@ -210,6 +223,39 @@ const ceilings = z
         "x-kubernetes-list-type": "set",
       })
       .optional(),
+    changesPerHourPerNamespace: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .meta({
+        description:
+          "Maximum number of changes that begin in any hour in a namespace. All of them count; raised requests, limits.min, limits.minAvailable and emergencies never wait for it. Default: no ceiling.",
+      })
+      .optional(),
+    concurrentOperations: z
+      .object({
+        perNode: operationCount("Maximum number of operations that run at once on a node. Default: no ceiling."),
+        perCluster: operationCount(
+          "Maximum number of operations that run at once in the cluster. Default: no ceiling.",
+        ),
+      })
+      .meta({
+        description:
+          "How many extends and shrinks may run at once: those of all volumes count, and the selected claims wait for their turn. Raised requests, limits.min, limits.minAvailable and emergencies never wait. Default: no ceiling.",
+        "x-kubernetes-validations": [
+          {
+            rule: "!has(self.perNode) || !has(self.perCluster) || self.perNode <= self.perCluster",
+            message: "perNode is larger than perCluster, and would hold nothing: lower it, or leave it out",
+          },
+        ],
+      })
+      .optional(),
+    driverModifications: keyedList(
+      driverModification,
+      ["driver"],
+      64,
+      "How often drivers expand one volume, of ordinary claims (claimBackend). All expansions count; raised requests, limits.min and limits.minAvailable never wait. Default: no ceiling.",
+    ).optional(),
   })
   .meta({
     description:

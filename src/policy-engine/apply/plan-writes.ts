@@ -19,6 +19,7 @@ import { type Changes, FLAPS_REMEMBERED_MS, noteChanges } from "../gather/operat
 import { inPlaceOfDeposed, targetToStay } from "../gather/policy-shrink.ts";
 import type { ReportedPlan, VolumeState } from "../gather/volume-registry.ts";
 import type { EngineMetrics } from "../metrics.ts";
+import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { recordPlan, reportPlan } from "../report/report-plan.ts";
 import { applyGrant, applyTarget, applyTrim } from "./apply-plan.ts";
@@ -43,8 +44,10 @@ const REPORT_INTERVAL_MS = 1000;
 /** That a change is under way its own report says; most are over by then. */
 const UNDER_WAY_INTERVAL_MS = 3000;
 
-/** Of one volume: so many are worth a write by themselves. */
+/** Of one volume: so many are worth a write by themselves … */
 const UNREPORTED_EXTENDS = 4;
+/** … and these where a ceiling counts them: the last one its layout has, so that a new leader misses none. */
+const UNREPORTED_COUNTED_EXTENDS = 2;
 
 /** A stop is asked for again where it is not seen after this long. */
 const STOP_AGAIN_MS = 5000;
@@ -62,7 +65,7 @@ export function writesOf(
 
 function writesOfPlan(
   writing: PlanWriting,
-  { state, gathered, policy, plan }: Decided,
+  { state, gathered, policy, ceilings, plan }: Decided,
   epoch: number,
   again: () => void,
 ): Promise<void> | undefined {
@@ -72,7 +75,7 @@ function writesOfPlan(
     return writing.clusterRate.take(monotonicMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
   }
   const reported = reportedOn(state, gathered);
-  if (reported !== undefined && saysAll(reported, plan, state)) return undefined;
+  if (reported !== undefined && saysAll(reported, plan, state, ceilings)) return undefined;
   clearTimeout(state.reportTimer);
   const waitMs = reported === undefined ? 0 : reportedAgainMs(reported, plan, state) - monotonicMs;
   if (waitMs <= 0) return report(writing, state, gathered, plan, epoch);
@@ -111,10 +114,16 @@ function reportedOn({ reported }: VolumeState, { filesystem }: Gathered): Volume
  * An extend says why in its target. When it is over, and what holds is what held before, its time alone is new: a layout has that of the last
  * one, and of those before it a new leader may miss as many as are not worth a write.
  */
-function saysAll({ plan: before, atMs: reportedMs }: ReportedPlan, plan: Plan, changes: Changes): boolean {
+function saysAll(
+  { plan: before, atMs: reportedMs }: ReportedPlan,
+  plan: Plan,
+  changes: Changes,
+  { changesPerHour }: Ceilings,
+): boolean {
+  const worthWrite = changesPerHour === undefined ? UNREPORTED_EXTENDS : UNREPORTED_COUNTED_EXTENDS;
   const unreported = changes.extends.filter(({ atMs }) => atMs > reportedMs).length;
   const isFlapSaid = !changes.flaps.some(({ atMs }) => atMs > reportedMs);
-  return sameConclusion(before, plan) && unreported < UNREPORTED_EXTENDS && isFlapSaid;
+  return sameConclusion(before, plan) && unreported < worthWrite && isFlapSaid;
 }
 
 /** When a status that says something else may be written. */

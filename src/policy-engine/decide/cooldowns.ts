@@ -6,7 +6,7 @@ import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import type { FilesystemFacts, RecentChanges } from "../facts/facts.ts";
 import { freedom } from "../policies/ceilings.ts";
 import type { Pace } from "../policies/compiled-policy.ts";
-import type { HoldPlan, Plan } from "./plan.ts";
+import type { HoldPlan, Plan, WaitsFor } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 
 const HOUR_MS = 3_600_000;
@@ -59,7 +59,11 @@ function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undef
     holdForCooldown(question, wanted, pace) ??
     holdForCount(question, wanted, changesOf(facts.changes, wanted.direction), pace.maxPerDay, DAY_MS, "maxPerDay") ??
     holdForCount(question, wanted, allChanges(facts.changes), MAX_CHANGES_PER_HOUR, HOUR_MS, "the limit for an hour") ??
-    holdForWindows(question, wanted, pace)
+    holdForNamespace(question, wanted) ??
+    holdForDriver(question, wanted) ??
+    holdForWindows(question, wanted, pace) ??
+    holdForTurn(question, wanted, "node") ??
+    holdForTurn(question, wanted, "cluster")
   );
 }
 
@@ -116,6 +120,41 @@ function holdForCount(
   if (!(question.facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; there were ${limit} changes within ${formatDuration(spanMs)}: ${name}`;
   return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+// What is urgent is counted with the others, and never comes here: a full filesystem stops its writer, a request and a minimum are people's
+// own words, and neither can be left to what other volumes of the namespace have done.
+function holdForNamespace(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  const { facts, ceilings } = question;
+  if (ceilings.changesPerHour === undefined) return undefined;
+  const { value: limit, policy } = ceilings.changesPerHour;
+  const eligibleAtMs = (facts.rates?.nthLastInNamespace(limit) ?? Number.NEGATIVE_INFINITY) + HOUR_MS;
+  if (!(facts.monotonicMs < eligibleAtMs)) return undefined;
+  const message = `${wanted.because}; its namespace had ${limit} changes within 1h: the ceiling of ClusterVolumePolicy ${policy}`;
+  return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+// A driver that is asked once too often refuses for hours, a full filesystem's extend included: some are left for that.
+function holdForDriver(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  const { facts, ceilings } = question;
+  const ceiling = ceilings.modificationsPerDay.get(facts.claim.driver ?? "");
+  if (ceiling === undefined) return undefined;
+  const name = `driver ${facts.claim.driver} expands it no more often, by ClusterVolumePolicy ${ceiling.policy}`;
+  return holdForCount(question, wanted, facts.changes.extendsAtMs, ceiling.value, DAY_MS, name);
+}
+
+// Asked last: only what nothing else holds takes a place among those that wait. A volume that waits for its node does not hold up those of
+// other nodes.
+function holdForTurn(question: Question, wanted: WantedChange, at: WaitsFor["at"]): HoldPlan | undefined {
+  const { facts, ceilings } = question;
+  const [operations, ceiling] = [facts.rates?.[at], ceilings.operations[at]];
+  if (operations === undefined || ceiling === undefined) return undefined;
+  const { value: limit, policy } = ceiling;
+  const { direction } = wanted;
+  if (operations.running + operations.waitingBefore(direction) < limit) return undefined;
+  const where = at === "node" ? "on its node" : "in the cluster";
+  const message = `${wanted.because}; it waits for its turn: ${where} ClusterVolumePolicy ${policy} allows ${limit} operations at once`;
+  return question.hold("OperationsAtLimit", message, { ...detailsOf(wanted, {}), waits: { at, limit, direction } });
 }
 
 function changesOf(changes: RecentChanges, direction: WantedChange["direction"]): readonly number[] {

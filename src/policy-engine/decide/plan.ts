@@ -60,12 +60,25 @@ export interface HoldPlan extends Conclusion {
   readonly nextEligibleMs: number | undefined;
   /** The shrink that runs is no longer wanted: the size stays as far as it has come. */
   readonly stopsShrink?: boolean;
+  /** It waits for its turn: no more than so many operations may run there. */
+  readonly waits?: WaitsFor | undefined;
+}
+
+export interface WaitsFor {
+  readonly at: "node" | "cluster";
+  readonly limit: number;
+  readonly direction: Direction;
 }
 
 /** The most that a plan makes it have, if only for a while; 0: nothing more than it has. */
 export function mostBytes(plan: Plan): number {
   if (plan.kind === "extend") return plan.sizeBytes;
   return plan.kind === "shrink" && plan.growthBytes !== undefined ? plan.fromBytes + plan.growthBytes : 0;
+}
+
+/** Whether a change begins by it: one that waits for an unmount may never. */
+export function beginsChange(plan: Plan): boolean {
+  return plan.kind !== "hold" && plan.notAfterMs === undefined;
 }
 
 /** Previews and candidates that differ by less are the same to a reader, so that a status is not rewritten with every sample. */

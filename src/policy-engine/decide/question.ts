@@ -6,7 +6,7 @@ import type { Scope } from "../cel/term.ts";
 import { type Facts, heldForMs } from "../facts/facts.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
-import type { ChangePlan, Direction, HoldPlan, VainExtend } from "./plan.ts";
+import type { ChangePlan, Direction, HoldPlan, VainExtend, WaitsFor } from "./plan.ts";
 import { evaluateRules, holds, type RuleRound, scopeOf } from "./rule-round.ts";
 
 export class Question {
@@ -65,6 +65,7 @@ export class Question {
       preview: details.preview,
       nextEligibleMs: details.nextEligibleMs,
       ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
+      ...(details.waits === undefined ? {} : { waits: details.waits }),
       heldRules: this.#round?.held,
     };
   }
@@ -95,6 +96,7 @@ interface HoldDetails {
   readonly preview?: string | undefined;
   readonly nextEligibleMs?: number | undefined;
   readonly stopsShrink?: boolean;
+  readonly waits?: WaitsFor;
 }
 
 /** A change whose size is within all bounds; whether it may be made now is still to be asked. */

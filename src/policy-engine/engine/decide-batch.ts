@@ -4,12 +4,14 @@
 import type { Instant } from "../../platform/process/clock.ts";
 import { newGuidance } from "../apply/precautions.ts";
 import { decide } from "../decide/decide.ts";
-import { mostBytes, type Plan } from "../decide/plan.ts";
+import { beginsChange, mostBytes, type Plan } from "../decide/plan.ts";
 import { type Gathered, gather, pendingTarget, type World } from "../gather/gather-facts.ts";
 import type { NamespacePromises } from "../gather/namespace-promises.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
 import { createPromisesDraft, type PromisesDraft } from "../gather/promises-draft.ts";
-import type { Guided, VolumeState } from "../gather/volume-registry.ts";
+import type { ChangeRates } from "../gather/rates/change-rates.ts";
+import { createRatesDraft, type RatesDraft } from "../gather/rates/rates-draft.ts";
+import type { Guided, PendingTarget, VolumeState } from "../gather/volume-registry.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { type Candidate, candidateFor } from "../sizing/namespace-budget.ts";
@@ -34,17 +36,18 @@ const NAMED_SHARE = 0.1;
 /** Volumes that share one limit. */
 export const BATCH_VOLUMES = 500;
 
-export interface DecidingWorld extends World {
+export interface DecidingWorld extends Omit<World, "rates"> {
   readonly promises: NamespacePromises;
+  readonly rates: ChangeRates;
 }
 
 export interface DecideBatch {
   /**
-   * The fullest first, which thereby has the first word on what they share. Each sees what was decided before it; what they promise is in the
-   * ledger afterwards. Volumes whose objects are not all there are left out.
+   * The fullest first, which thereby has the first word on what they share. Each sees what was decided before it; what they promise and begin
+   * is in the ledgers afterwards. Volumes whose objects are not all there are left out.
    */
   decide(states: readonly VolumeState[], at: Instant): Decided[];
-  /** What would be decided of one; the ledger stays as it is. */
+  /** What would be decided of one; the ledgers stay as they are. */
   look(state: VolumeState, at: Instant): Decided | undefined;
 }
 
@@ -74,12 +77,11 @@ export function createDecideBatch(
     // Nothing outlasts this but outcomes and times, each put there whole by one assignment: wherever the limit ends it, it goes on after the
     // last one.
     const goOn = (): void => {
-      const promises = createPromisesDraft(world.promises);
-      const drafted = { ...world, promises };
-      for (const outcome of outcomes) draftPromise(promises, outcome);
+      const drafts = draftsOf(world, at);
+      for (const outcome of outcomes) draftOutcome(drafts, outcome);
       for (const state of states.slice(outcomes.length)) {
-        const outcome = outcomeOf(drafted, policies, state, at, times, budget);
-        draftPromise(promises, outcome);
+        const outcome = outcomeOf({ ...world, ...drafts }, policies, state, at, times, budget);
+        draftOutcome(drafts, outcome);
         outcomes[outcomes.length] = outcome;
       }
     };
@@ -100,13 +102,14 @@ export function createDecideBatch(
   return {
     decide: (asking, at) => {
       const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
-      for (const state of states)
-        world.promises.begin(state.handle, pendingTarget(state, at.monotonicMs)?.mostBytes ?? 0);
+      world.rates.forgetSilent();
+      for (const state of states) begin(world, state.handle, pendingTarget(state, at.monotonicMs));
       const decided = decideAll(states, at);
       for (const { state, plan, candidate } of decided) {
         const bytes = mostBytes(plan);
         if (bytes > 0) world.promises.extending(state.handle, bytes);
         if (candidate !== undefined) world.promises.requesting(state.handle, candidate);
+        world.rates.decided(state.handle, plan);
       }
       return decided;
     },
@@ -114,10 +117,25 @@ export function createDecideBatch(
   };
 }
 
-function draftPromise(promises: PromisesDraft, outcome: Outcome): void {
+function begin({ promises, rates }: DecidingWorld, handle: string, pending: PendingTarget | undefined): void {
+  promises.begin(handle, pending?.mostBytes ?? 0);
+  rates.begin(handle, pending !== undefined && pending.planned === undefined);
+}
+
+interface Drafts {
+  readonly promises: PromisesDraft;
+  readonly rates: RatesDraft;
+}
+
+function draftsOf({ promises, rates }: DecidingWorld, { monotonicMs }: Instant): Drafts {
+  return { promises: createPromisesDraft(promises), rates: createRatesDraft(rates, monotonicMs) };
+}
+
+function draftOutcome({ promises, rates }: Drafts, outcome: Outcome): void {
   if (outcome === "Skipped" || !("plan" in outcome)) return;
   const bytes = mostBytes(outcome.plan);
   if (bytes > 0) promises.extending(outcome.state.handle, bytes);
+  if (beginsChange(outcome.plan)) rates.changing(outcome.gathered.layout);
 }
 
 function outcomeOf(

@@ -18,6 +18,7 @@ import { createNamespacePromises } from "../gather/namespace-promises.ts";
 import { createPolicyBook, type LivePolicyBook } from "../gather/policy-book.ts";
 import { createPrometheusSource } from "../gather/prometheus/prometheus.ts";
 import { connectToPrometheus } from "../gather/prometheus/prometheus-server.ts";
+import { type ChangeRates, createChangeRates } from "../gather/rates/change-rates.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "../gather/volume-registry.ts";
 import type { EngineMetrics } from "../metrics.ts";
 import { createPolicyReports } from "../report/policy-reports.ts";
@@ -56,7 +57,8 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const { evaluationIntervalMs } = config;
   const { nowMs } = clock;
   const nodeClocks = createNodeClocks(events, leadership.isLeader, log);
-  const registry = createVolumeRegistry();
+  const rates = createChangeRates(caches, clock);
+  const registry = createVolumeRegistry(rates.ended);
   const handles = (): Iterable<string> => caches.layouts.store.list().map(({ metadata }) => metadata.name);
   const evaluateAll = createRounds(() => engine.evaluateAll(handles()));
   const decideAll = (): void => {
@@ -64,7 +66,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     reports.soon();
   };
   const samples = createSampleServer(
-    streamEvents(options, registry, nodeClocks, (handle) => engine.evaluate(handle)),
+    streamEvents(options, { registry, rates, nodeClocks }, (handle) => engine.evaluate(handle)),
     admissionFor(config, client, nowMs),
     log,
   );
@@ -83,7 +85,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     client,
     events,
     registry,
-    world: { caches, promises, evaluationIntervalMs, metricsStale: slowPath.metricsStale },
+    world: { caches, promises, rates, evaluationIntervalMs, metricsStale: slowPath.metricsStale },
     policies,
     samples,
     metrics,
@@ -138,11 +140,17 @@ function prometheusFor({ config, caches, clock }: DecisionsOptions) {
   };
 }
 
+/** What samples go into. */
+interface Heard {
+  readonly registry: VolumeRegistry;
+  readonly rates: ChangeRates;
+  readonly nodeClocks: NodeClocks;
+}
+
 /** The fast path: `evaluate` is called for each volume of which something new was sampled. */
 function streamEvents(
   { caches, leadership, clock, log }: DecisionsOptions,
-  registry: VolumeRegistry,
-  nodeClocks: NodeClocks,
+  { registry, rates, nodeClocks }: Heard,
   evaluate: (handle: string) => void,
 ): SampleServerEvents {
   // No node speaks for another node's volume, or for one that there is not.
@@ -160,6 +168,7 @@ function streamEvents(
       const stampMs = batch.reduce((newest, { sampledAtMs }) => Math.max(newest, sampledAtMs), 0);
       if (batch.length > 0) nodeClocks.heard(nodeName, stampMs, instantOf(clock));
       for (const sample of intake.take(nodeName, batch, clock.monotonicMs())) {
+        if (sample.operationInProgress) rates.goesOn(sample.volumeHandle);
         if (registry.sampled(nodeName, sample, instantOf(clock))) evaluate(sample.volumeHandle);
       }
     },

@@ -9,7 +9,7 @@ import type {
   VolumeMode,
 } from "../../contracts/kinds/filesystem-layout.ts";
 import type { SampledReading } from "../../contracts/reading.ts";
-import type { VainExtend } from "../decide/plan.ts";
+import type { Direction, VainExtend } from "../decide/plan.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 
 export interface Facts {
@@ -33,6 +33,8 @@ export interface Facts {
   readonly evaluationIntervalMs: number;
   readonly vainExtends: VainExtends;
   readonly changes: RecentChanges;
+  /** What ceilings on rates count of other volumes, too; absent: nothing is counted. */
+  readonly rates?: RateFacts | undefined;
   /** Absent: it has neither shrunk nor flapped. */
   readonly flaps?: Flaps | undefined;
 }
@@ -61,6 +63,22 @@ export interface GrowthWindows {
 
 export interface MissingHistory {
   readonly missing: string;
+}
+
+/** Counts of changes as they were when this decision was asked for. */
+export interface RateFacts {
+  /** When the n-th last change in the claim's namespace began, on the engine's monotonic clock; undefined: the last hour has fewer. */
+  nthLastInNamespace(n: number): number | undefined;
+  readonly cluster: OperationFacts;
+  /** Undefined: it is attached to no node. */
+  readonly node: OperationFacts | undefined;
+}
+
+export interface OperationFacts {
+  /** Of other filesystems, those decided and not begun included. */
+  readonly running: number;
+  /** How many that wait have their turn before this one: it would be a change in that direction. */
+  waitingBefore(direction: Direction): number;
 }
 
 export interface QuotaFacts {
@@ -94,6 +112,8 @@ export interface ClaimFacts {
   readonly deleting: boolean;
   /** Of an ordinary claim: the annotation, its own or its class', by which another autoscaler acts on it. */
   readonly otherAutoscaler: string | undefined;
+  /** Of an ordinary claim: the name of its driver. */
+  readonly driver?: string | undefined;
   /** Of an ordinary claim: what its driver says of a resize that it cannot carry out. */
   readonly infeasibleResize: string | undefined;
 }

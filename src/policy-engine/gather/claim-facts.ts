@@ -50,7 +50,13 @@ function claimFacts(
 /** What people and classes ask for, and what stands against it. */
 type ClaimCandidates = Pick<
   ClaimFacts,
-  "nominalBytes" | "initialSizeBytes" | "classMaxBytes" | "raisedRequestBytes" | "otherAutoscaler" | "infeasibleResize"
+  | "nominalBytes"
+  | "initialSizeBytes"
+  | "classMaxBytes"
+  | "raisedRequestBytes"
+  | "otherAutoscaler"
+  | "driver"
+  | "infeasibleResize"
 >;
 
 function ownCandidates(
@@ -84,6 +90,7 @@ function ordinaryCandidates(
     classMaxBytes: undefined,
     raisedRequestBytes: undefined,
     otherAutoscaler: otherAutoscalerOf(claim, caches.storageClasses.store.get(claim.spec.storageClassName ?? "")),
+    driver: driverOf(layout),
     infeasibleResize: infeasibleResize(claim, layout),
   };
 }
@@ -92,10 +99,15 @@ function requestBytes({ spec }: PersistentVolumeClaim): number {
   return parseQuantity(spec.resources?.requests?.["storage"] ?? "0");
 }
 
-function infeasibleResize(claim: PersistentVolumeClaim, { spec }: FilesystemLayout): string | undefined {
+function infeasibleResize(claim: PersistentVolumeClaim, layout: FilesystemLayout): string | undefined {
   const resize = claimResizeOf(claim);
   if (resize?.stage !== "Infeasible") return undefined;
-  return infeasibleMessage(resize, spec.members?.[0]?.source.claim?.driver);
+  return infeasibleMessage(resize, driverOf(layout));
+}
+
+/** An ordinary claim is its only member. */
+function driverOf({ spec }: FilesystemLayout): string | undefined {
+  return spec.members?.[0]?.source.claim?.driver;
 }
 
 // A class whose parameter cannot be read never made a volume: CreateVolume refuses it by name.

@@ -24,12 +24,14 @@ import { claimFactsOf, quotaFactsOf } from "./claim-facts.ts";
 import { datedAtMs, endInTime, flapsOf, recentChanges } from "./operation-times.ts";
 import { policyShrinkOf, replacementOf } from "./policy-shrink.ts";
 import type { PromisesLedger } from "./promises-draft.ts";
+import type { RatesDraft } from "./rates/rates-draft.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
 export interface World {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses" | "quotas">;
   readonly promises: Pick<PromisesLedger, "othersBytes" | "othersOver">;
+  readonly rates: Pick<RatesDraft, "of">;
   readonly evaluationIntervalMs: number;
   /** A configured Prometheus has not answered for several intervals. */
   metricsStale(monotonicMs: number): boolean;
@@ -77,6 +79,7 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
     evaluationIntervalMs: world.evaluationIntervalMs,
     vainExtends: state.vainExtends,
     changes: recentChanges(state),
+    rates: world.rates.of(layout),
     flaps: flapsOf(state),
   };
   return { facts, filesystem, layout };

@@ -26,17 +26,19 @@ export function datedAtMs(stampMs: number, { nowMs, monotonicMs }: Instant): num
   return monotonicMs - Math.max(0, nowMs - stampMs);
 }
 
-/** Adds those that are not known yet, and forgets what is older than that. */
+/** Adds those that are not known yet, and forgets what is older than that. Returns those that it has added. */
 export function noteChanges(
   changes: Change[],
   noted: readonly Change[],
   { monotonicMs }: Instant,
   rememberedMs = DAY_MS,
-): void {
+): readonly Change[] {
   const known = new Set(changes.map(({ stampMs }) => stampMs));
-  for (const change of noted) if (change.stampMs > 0 && !known.has(change.stampMs)) changes.push(change);
+  const added = noted.filter(({ stampMs }) => stampMs > 0 && !known.has(stampMs));
+  changes.push(...added);
   changes.sort((a, b) => a.atMs - b.atMs);
   while ((changes[0]?.atMs ?? monotonicMs) < monotonicMs - rememberedMs) changes.shift();
+  return added;
 }
 
 /** Two weeks: a week is held for two flaps that are less than a week apart. */

@@ -130,12 +130,18 @@ export interface VolumeRegistry {
   recall(handle: string, reported: ScalingStatus, at: Instant): void;
 }
 
-export function createVolumeRegistry(): VolumeRegistry {
+/** Hears of each change of a size once, when it is first known of. */
+export type ChangeHeard = (handle: string, change: Change) => void;
+
+export function createVolumeRegistry(heard: ChangeHeard = () => {}): VolumeRegistry {
   const volumes = new Map<string, VolumeState>();
   const get = (handle: string): VolumeState => {
     const known = volumes.get(handle) ?? newState(handle);
     volumes.set(handle, known);
     return known;
+  };
+  const note: NoteChange = (state, of, changes, at) => {
+    for (const change of noteChanges(state[of], changes, at)) heard(state.handle, change);
   };
   return {
     get,
@@ -144,17 +150,19 @@ export function createVolumeRegistry(): VolumeRegistry {
     },
     sampled: (nodeName, sample, at) => takeSample(get(sample.volumeHandle), nodeName, sample, at),
     scraped: (handle, reading, intervalMs, at) => takeScrape(get(handle), reading, intervalMs, at),
-    layoutSeen: (layout, at) => takeLayout(get(layout.metadata.name), layout, at),
-    claimSeen: (handle, sizeBytes, at) => takeClaim(get(handle), sizeBytes, at),
+    layoutSeen: (layout, at) => takeLayout(get(layout.metadata.name), layout, at, note),
+    claimSeen: (handle, sizeBytes, at) => takeClaim(get(handle), sizeBytes, at, note),
     recall: (handle, { extendedAt = [], shrunkAt = [], flappedAt = [], peakBeforeShrink }, at) => {
       const state = get(handle);
       state.peakBeforeShrinkBytes = readQuantity(peakBeforeShrink) ?? state.peakBeforeShrinkBytes;
       noteChanges(state.flaps, datedChanges(flappedAt, at), at, FLAPS_REMEMBERED_MS);
-      noteChanges(state.extends, datedChanges(extendedAt, at), at);
-      noteChanges(state.shrinks, datedChanges(shrunkAt, at), at);
+      note(state, "extends", datedChanges(extendedAt, at), at);
+      note(state, "shrinks", datedChanges(shrunkAt, at), at);
     },
   };
 }
+
+type NoteChange = (state: VolumeState, of: "extends" | "shrinks", changes: readonly Change[], at: Instant) => void;
 
 function newState(handle: string): VolumeState {
   return {
@@ -250,10 +258,10 @@ function recordUse(
   growth?.record(takenMs, usedBytes);
 }
 
-function takeLayout(state: VolumeState, layout: FilesystemLayout, at: Instant): void {
+function takeLayout(state: VolumeState, layout: FilesystemLayout, at: Instant, note: NoteChange): void {
   const last = layout.status?.lastOperation;
   state.lastRun = runOf(state.lastRun, layout, at);
-  if (last !== undefined && last.endedAt !== state.lastEnd?.endedAt) takeEnd(state, last, at);
+  if (last !== undefined && last.endedAt !== state.lastEnd?.endedAt) takeEnd(state, last, at, note);
   state.layoutKnown = true;
   const { pending } = state;
   // Of an ordinary claim's size its layout shows a change later than the claim.
@@ -272,7 +280,7 @@ function runOf(before: Run | undefined, { status }: FilesystemLayout, at: Instan
   return { sinceMs: datedAtMs(Date.parse(status.operation.startedAt), at), untilMs: Number.POSITIVE_INFINITY };
 }
 
-function takeEnd(state: VolumeState, last: LastOperation, at: Instant): void {
+function takeEnd(state: VolumeState, last: LastOperation, at: Instant, note: NoteChange): void {
   const stampMs = Date.parse(last.endedAt);
   const seenAtMs = state.layoutKnown ? at.monotonicMs : datedAtMs(stampMs, at);
   state.lastEnd = { endedAt: last.endedAt, seenAtMs };
@@ -280,7 +288,7 @@ function takeEnd(state: VolumeState, last: LastOperation, at: Instant): void {
   // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
   if (last.reached === last.from) return;
   const change = { stampMs, atMs: seenAtMs };
-  noteChanges(last.kind === "Extend" ? state.extends : state.shrinks, [change], at);
+  note(state, last.kind === "Extend" ? "extends" : "shrinks", [change], at);
   if (last.kind === "Extend" && last.emergency === true) noteEmergency(state, change, state.reading?.usedBytes, at);
 }
 
@@ -288,13 +296,13 @@ function isInVain({ outcome, reason }: LastOperation): boolean {
   return outcome === "Failed" || reason === "FilesystemBusy";
 }
 
-function takeClaim(state: VolumeState, sizeBytes: number, at: Instant): void {
+function takeClaim(state: VolumeState, sizeBytes: number, at: Instant, note: NoteChange): void {
   const known = state.claimGrowth;
   const hasGrown = known !== undefined && sizeBytes > known.sizeBytes;
   state.claimGrowth = hasGrown
     ? { sizeBytes, grownAtMs: at.monotonicMs, capacityBeforeBytes: state.pending?.capacityBytes }
     : { sizeBytes, grownAtMs: known?.grownAtMs, capacityBeforeBytes: known?.capacityBeforeBytes };
-  if (hasGrown) noteChanges(state.extends, [{ stampMs: at.nowMs, atMs: at.monotonicMs }], at);
+  if (hasGrown) note(state, "extends", [{ stampMs: at.nowMs, atMs: at.monotonicMs }], at);
   if (state.pending !== undefined && sizeBytes >= state.pending.sizeBytes) state.pending = undefined;
 }
 

@@ -1,5 +1,5 @@
-// What the records say that one filesystem has of its namespace's budget: reads Filesystem, FilesystemLayout and, of other drivers'
-// claims, the claim; it remembers nothing.
+// What the records say that one filesystem has of its namespace's budget, and what is under way on it: reads Filesystem, FilesystemLayout
+// and, of other drivers' claims, the claim; it remembers nothing.
 
 import { budgetedBytes } from "../../contracts/formulas/filesystem-size.ts";
 import type { Filesystem, SizeTarget } from "../../contracts/kinds/filesystem.ts";
@@ -56,6 +56,43 @@ export function standingGrant(layout: FilesystemLayout): HeldGrant | undefined {
   // An unreadable expiry has passed: the agent reads it so, too. A readable one says nothing here: the node counts from its reading.
   if (Number.isNaN(Date.parse(emergency.expiry))) return undefined;
   return { sizeBytes: readableBytes(emergency.size), epoch: emergency.epoch };
+}
+
+/** A change of a size that is under way. */
+export interface UnderWay {
+  /** When it began, or was decided, Unix milliseconds; NaN: the records do not say. */
+  readonly sinceMs: number;
+  /** It is carried out; else it only stands, and may never be. */
+  readonly isRunning: boolean;
+}
+
+/** Undefined: no change is. One that waits for an unmount has not begun, and one that asks for the present size changes nothing. */
+export function changeUnderWay(
+  layout: FilesystemLayout,
+  filesystem: Filesystem | undefined,
+  claim: PersistentVolumeClaim | undefined,
+): UnderWay | undefined {
+  if (isRemoving(layout)) return undefined;
+  const { operation, lastOperation, endedDecidedAt } = layout.status ?? {};
+  const { target } = layout.spec;
+  const wanted = isOf(filesystem, layout) ? filesystem?.spec.target : undefined;
+  if (operation) return { sinceMs: Date.parse(operation.startedAt), isRunning: true };
+  if (layout.spec.backend === "claim") {
+    const resize = claim?.metadata.uid === layout.spec.claimRef?.uid ? claim && claimResizeOf(claim) : undefined;
+    if (resize?.stage === "OnController" || resize?.stage === "OnNode")
+      return { sinceMs: Date.parse(target?.decidedAt ?? ""), isRunning: true };
+    return isNewer(wanted, [target]) ? standingSince(wanted, layout) : undefined;
+  }
+  const ended: readonly Dated[] = [lastOperation, { decidedAt: endedDecidedAt }];
+  const newest = isNewer(wanted, [target]) ? wanted : target;
+  return isNewer(newest, ended) ? standingSince(newest, layout) : undefined;
+}
+
+function standingSince(target: SizeTarget | undefined, layout: FilesystemLayout): UnderWay | undefined {
+  if (target === undefined || target.notAfter !== undefined) return undefined;
+  const [fromBytes, toBytes] = [readableBytes(target.from), readableBytes(target.size)];
+  if (toBytes === fromBytes || (toBytes > fromBytes && budgetedBytes(layout) >= toBytes)) return undefined;
+  return { sinceMs: Date.parse(target.decidedAt), isRunning: false };
 }
 
 /** What carries no time, or none that can be read, is older than everything. */

@@ -10,7 +10,16 @@ export interface Ceilings {
   readonly modes: { readonly extend: Ceiling<Mode> | undefined; readonly shrink: Ceiling<Mode> | undefined };
   /** Each set must hold the claim's class. */
   readonly storageClassNames: readonly Ceiling<ReadonlySet<string>>[];
+  /** Changes that begin within an hour in the claim's namespace. */
+  readonly changesPerHour: Ceiling<number> | undefined;
+  /** Operations that run at once, of all volumes: on the claim's node, and in the cluster. */
+  readonly operations: { readonly node: Ceiling<number> | undefined; readonly cluster: Ceiling<number> | undefined };
+  readonly modificationsPerDay: DriverCeilings;
 }
+
+/** By driver: how often it expands one volume in 24 hours. */
+type DriverCeilings = ReadonlyMap<string, Ceiling<number>>;
+const NO_DRIVERS: DriverCeilings = new Map();
 
 /** A bound and the ClusterVolumePolicy that sets it. */
 export interface Ceiling<T> {
@@ -23,6 +32,9 @@ export const NO_CEILINGS: Ceilings = {
   namespaceBytes: undefined,
   modes: { extend: undefined, shrink: undefined },
   storageClassNames: [],
+  changesPerHour: undefined,
+  operations: { node: undefined, cluster: undefined },
+  modificationsPerDay: NO_DRIVERS,
 };
 
 /** The ceilings that a cluster policy's spec carries. Total: what cannot be read allows nothing. */
@@ -30,6 +42,7 @@ export function readCeilings(policy: string, spec: unknown): Ceilings {
   const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(withKnownModes(spec, "modes"));
   if (!parsed.success) return { ...NO_CEILINGS, maxBytes: { value: 0, policy } };
   const { max, bytesPerNamespace, modes, storageClassNames } = parsed.data ?? {};
+  const { changesPerHourPerNamespace, concurrentOperations, driverModifications } = parsed.data ?? {};
   const from = <T>(value: T | undefined): Ceiling<T> | undefined =>
     value === undefined ? undefined : { value, policy };
   const classes = from(storageClassNames && new Set(storageClassNames));
@@ -38,6 +51,12 @@ export function readCeilings(policy: string, spec: unknown): Ceilings {
     namespaceBytes: from(bytesPerNamespace === undefined ? undefined : bytesOrNothing(bytesPerNamespace)),
     modes: { extend: from(modes?.extend), shrink: from(modes?.shrink) },
     storageClassNames: classes === undefined ? [] : [classes],
+    changesPerHour: from(changesPerHourPerNamespace),
+    operations: { node: from(concurrentOperations?.perNode), cluster: from(concurrentOperations?.perCluster) },
+    modificationsPerDay:
+      driverModifications === undefined
+        ? NO_DRIVERS
+        : new Map(driverModifications.map(({ driver, perDay }) => [driver, { value: perDay, policy }])),
   };
 }
 
@@ -53,6 +72,12 @@ export function strictestCeilings(all: readonly Ceilings[]): Ceilings {
         shrink: lower(strictest.modes.shrink, one.modes.shrink, freedom),
       },
       storageClassNames: [...strictest.storageClassNames, ...one.storageClassNames],
+      changesPerHour: lower(strictest.changesPerHour, one.changesPerHour, (count) => count),
+      operations: {
+        node: lower(strictest.operations.node, one.operations.node, (count) => count),
+        cluster: lower(strictest.operations.cluster, one.operations.cluster, (count) => count),
+      },
+      modificationsPerDay: lowerOfEach(strictest.modificationsPerDay, one.modificationsPerDay),
     }),
     first,
   );
@@ -68,6 +93,13 @@ export function freedom(mode: Mode): number {
 function lower<T>(a: Ceiling<T> | undefined, b: Ceiling<T> | undefined, measure: (value: T) => number) {
   if (a === undefined || b === undefined) return a ?? b;
   return measure(b.value) < measure(a.value) ? b : a;
+}
+
+function lowerOfEach(a: DriverCeilings, b: DriverCeilings): DriverCeilings {
+  if (a.size === 0 || b.size === 0) return a.size === 0 ? b : a;
+  const lowest = new Map(a);
+  for (const [driver, ceiling] of b) lowest.set(driver, lower(a.get(driver), ceiling, (count) => count) ?? ceiling);
+  return lowest;
 }
 
 function bytesOrNothing(text: string): number {

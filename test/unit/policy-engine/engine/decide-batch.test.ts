@@ -6,6 +6,7 @@ import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createDecideBatch, type DecidingWorld } from "../../../../src/policy-engine/engine/decide-batch.ts";
 import { threadCpuMs } from "../../../../src/policy-engine/engine/own-limits.ts";
 import type { PolicyBook } from "../../../../src/policy-engine/gather/policy-book.ts";
+import { createChangeRates } from "../../../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/index.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
@@ -40,7 +41,8 @@ function worldOf(names: readonly string[], promises = NOTHING_PROMISED): Decidin
     caches.filesystems.put(filesystem(name));
     caches.layouts.put(layout(name));
   }
-  return { caches, promises, evaluationIntervalMs: 15_000, metricsStale: () => false };
+  const rates = createChangeRates(caches, { nowMs: () => NOW_MS, monotonicMs: () => NOW_MS });
+  return { caches, promises, rates, evaluationIntervalMs: 15_000, metricsStale: () => false };
 }
 
 const NOTHING_PROMISED: DecidingWorld["promises"] = {

@@ -3,6 +3,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { KubeError } from "../../../../src/platform/kube/kube-error.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
+import { readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
+import { FOREIGN_DRIVER } from "../../../builders/ordinary-claim.ts";
 import { type WatchedClaim, watchClaim } from "../../../harness/watched-claim.ts";
 
 const metrics = createEngineMetrics(() => true);
@@ -49,6 +51,19 @@ describe("a claim of another driver", () => {
     claim.wait(60);
     await claim.decide(12, 0.9);
     expect(sizes(claim)).toEqual(["12Gi", "14746Mi", "14746Mi"]);
+  });
+
+  it("is not extended more often in a day than its driver may be asked, but for minAvailable", async () => {
+    const driverModifications = [{ driver: FOREIGN_DRIVER, perDay: 1 }];
+    const claim = watchClaim(metrics, undefined, readCeilings("guard", { max: "1Ti", driverModifications }));
+    await claim.decide(10, 0.9);
+    claim.claimSays("12Gi", 10);
+    claim.claimSays("12Gi", 12);
+    claim.wait(23 * 3600);
+    expect(await claim.decide(12, 0.9)).toBe("TooManyChanges");
+    expect(sizes(claim)).toEqual(["12Gi"]);
+    await claim.decide(12, 0.999);
+    expect(sizes(claim)).toHaveLength(2);
   });
 
   it.each([

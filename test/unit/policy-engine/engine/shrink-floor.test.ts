@@ -14,6 +14,7 @@ import { createOwnWrites } from "../../../../src/platform/kube/client/writes.ts"
 import { type Clock, instantOf } from "../../../../src/platform/process/clock.ts";
 import { createEngine } from "../../../../src/policy-engine/engine/engine.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/gather/namespace-promises.ts";
+import { createChangeRates } from "../../../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";
@@ -76,6 +77,7 @@ function startEngine() {
     world: {
       caches,
       promises: createNamespacePromises(caches, clock),
+      rates: createChangeRates(caches, clock),
       evaluationIntervalMs: 15_000,
       metricsStale: () => false,
     },

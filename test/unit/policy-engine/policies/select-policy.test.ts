@@ -124,13 +124,29 @@ describe("ceilings", () => {
   it("are the strictest of all cluster policies that match, no matter which decides", () => {
     const { policy, ceilings } = selected([
       named("own"),
-      guard("a", { max: "50Gi", modes: { shrink: "Recommend" } }),
-      guard("b", { max: "20Gi", bytesPerNamespace: "1Ti", modes: { shrink: "Enforce", extend: "Recommend" } }),
+      guard("a", {
+        max: "50Gi",
+        modes: { shrink: "Recommend" },
+        changesPerHourPerNamespace: 5,
+        concurrentOperations: { perNode: 3, perCluster: 9 },
+        driverModifications: [{ driver: "ebs.csi.aws.com", perDay: 4 }],
+      }),
+      guard("b", {
+        max: "20Gi",
+        changesPerHourPerNamespace: 20,
+        concurrentOperations: { perCluster: 4 },
+        driverModifications: [{ driver: "ebs.csi.aws.com", perDay: 2 }],
+        bytesPerNamespace: "1Ti",
+        modes: { shrink: "Enforce", extend: "Recommend" },
+      }),
     ]);
     expect(policy?.key).toBe("shop/own");
     expect(ceilings).toMatchObject({
       maxBytes: { value: 20 * GIB, policy: "b" },
       namespaceBytes: { value: 1024 * GIB, policy: "b" },
+      changesPerHour: { value: 5, policy: "a" },
+      modificationsPerDay: new Map([["ebs.csi.aws.com", { value: 2, policy: "b" }]]),
+      operations: { node: { value: 3, policy: "a" }, cluster: { value: 4, policy: "b" } },
       modes: { shrink: { value: "Recommend", policy: "a" }, extend: { value: "Recommend", policy: "b" } },
     });
   });
