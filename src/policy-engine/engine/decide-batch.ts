@@ -4,6 +4,7 @@ import type { Instant } from "../../platform/process/clock.ts";
 import { newGuidance } from "../apply/precautions.ts";
 import { decide } from "../decide/decide.ts";
 import { mostBytes, type Plan } from "../decide/plan.ts";
+import { type CacheReads, type NotedCaches, noteReads } from "../gather/cache-reads.ts";
 import { type Gathered, gather, pendingTarget, type World } from "../gather/gather-facts.ts";
 import type { NamespacePromises } from "../gather/namespace-promises.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
@@ -11,7 +12,8 @@ import { createPromisesDraft, type PromisesDraft } from "../gather/promises-draf
 import type { Guided, VolumeState } from "../gather/volume-registry.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
-import { type Candidate, candidateFor } from "../sizing/namespace-budget.ts";
+import type { Selected } from "../policies/select-policy.ts";
+import { type Candidate, candidateFor, type OverRequests } from "../sizing/namespace-budget.ts";
 import { createTimeLimit } from "./own-limits.ts";
 
 export interface Decided {
@@ -21,8 +23,17 @@ export interface Decided {
   readonly ceilings: Ceilings;
   readonly plan: Plan;
   readonly guidance: Guided | undefined;
+  readonly selected: Selected;
+  /** What it has read of the caches; undefined: more than can be noted. */
+  readonly reads: CacheReads | undefined;
+  /** Of the others in its namespace, as it saw them. */
+  readonly sums: OthersSums;
   /** What it would have if its namespace had no budget; newGrant says how much of its grant it gets. Undefined: as last time. */
   readonly candidate: Candidate | undefined;
+}
+
+export interface OthersSums extends OverRequests {
+  readonly othersBytes: number;
 }
 
 /** Far over what any honest batch takes, far under the lease's renew deadline. */
@@ -37,14 +48,17 @@ export interface DecidingWorld extends World {
 export interface DecideBatch {
   /**
    * The fullest first, which thereby has the first word on what they share. Each sees what was decided before it; what they promise is in the
-   * ledger afterwards. Volumes whose objects are not all there are left out.
+   * ledger afterwards. Volumes whose objects are not all there are left out, and so are those whose decision stands.
    */
-  decide(states: readonly VolumeState[], at: Instant): Decided[];
+  decide(states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[];
   /** What would be decided of one; the ledger stays as it is. */
   look(state: VolumeState, at: Instant): Decided | undefined;
 }
 
-/** Of one volume, once it was its turn. "Skipped": its objects are not all there. */
+/** Whether a volume's last decision stands. `promises`: with what was decided just before. */
+type Stands = (state: VolumeState, at: Instant, promises: PromisesDraft) => boolean;
+
+/** Of one volume, once it was its turn. "Skipped": its objects are not all there, or its decision stands. */
 type Outcome = Decided | "Skipped" | { readonly state: VolumeState; readonly bug: unknown };
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
@@ -54,15 +68,17 @@ export function createDecideBatch(
   onBug: (handle: string, error: unknown) => void,
 ): DecideBatch {
   const limit = createTimeLimit(BATCH_LIMIT_MS);
-  const decideAll = (states: readonly VolumeState[], at: Instant): Decided[] => {
+  const noted = noteReads(world.caches);
+  const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
     const outcomes: Outcome[] = [];
     // Nothing outlasts this but outcomes, each put there whole by one assignment: wherever the limit ends it, it goes on after the last one.
     const goOn = (spent: SpentTimes): void => {
       const promises = createPromisesDraft(world.promises);
-      const drafted = { ...world, promises };
+      const drafted = { ...world, caches: noted.caches, promises };
       for (const outcome of outcomes) draftPromise(promises, outcome);
       for (const state of states.slice(outcomes.length)) {
-        const outcome = outcomeOf(drafted, policies, state, at, spent);
+        const outcome =
+          stands?.(state, at, promises) === true ? "Skipped" : outcomeOf(drafted, noted, policies, state, at, spent);
         draftPromise(promises, outcome);
         outcomes[outcomes.length] = outcome;
       }
@@ -80,11 +96,11 @@ export function createDecideBatch(
     });
   };
   return {
-    decide: (asking, at) => {
+    decide: (asking, at, stands) => {
       const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
       for (const state of states)
         world.promises.begin(state.handle, pendingTarget(state, at.monotonicMs)?.mostBytes ?? 0);
-      const decided = decideAll(states, at);
+      const decided = decideAll(states, at, stands);
       for (const { state, plan, candidate } of decided) {
         const bytes = mostBytes(plan);
         if (bytes > 0) world.promises.extending(state.handle, bytes);
@@ -102,20 +118,35 @@ function draftPromise(promises: PromisesDraft, outcome: Outcome): void {
   if (bytes > 0) promises.extending(outcome.state.handle, bytes);
 }
 
-function outcomeOf(world: World, policies: PolicyBook, state: VolumeState, at: Instant, spent: SpentTimes): Outcome {
+function outcomeOf(
+  world: World,
+  noted: Pick<NotedCaches<unknown>, "begin" | "end">,
+  policies: PolicyBook,
+  state: VolumeState,
+  at: Instant,
+  spent: SpentTimes,
+): Outcome {
   try {
+    noted.begin();
     const gathered = gather(world, state, at);
+    const reads = noted.end();
     if (gathered === undefined) return "Skipped";
-    const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
+    const selected = policies.forClaim(gathered.facts.claim);
+    const { policy, ceilings } = selected;
     spent.begin(policy);
     const plan = decide(gathered.facts, policy, ceilings);
     const guidance = newGuidance(state, gathered.facts, policy, ceilings);
     const candidate = candidateFor(gathered.facts, policy, ceilings, plan);
     spent.end();
-    return { state, gathered, policy, ceilings, plan, guidance, candidate };
+    const sums = sumsOf(world.promises, state.handle);
+    return { state, gathered, policy, ceilings, plan, guidance, candidate, selected, reads, sums };
   } catch (bug) {
     return { state, bug };
   }
+}
+
+function sumsOf(promises: World["promises"], handle: string): OthersSums {
+  return { othersBytes: promises.othersBytes(handle), ...promises.othersOver(handle) };
 }
 
 /** What each policy has taken in a run. It decides nothing but which one is named where a run takes too long. */
