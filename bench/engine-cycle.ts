@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { freePort } from "../demo/show/run/free-port.ts";
 import { createRunDirectory, removeRun } from "../demo/show/run/run-directory.ts";
+import type { FilesystemLayout } from "../src/contracts/kinds/filesystem-layout.ts";
 import type { KubeObject } from "../src/contracts/kubernetes/object.ts";
 import { systemClock } from "../src/platform/process/clock.ts";
 import { createCommandPort } from "../src/platform/process/effects/command-port.ts";
@@ -190,7 +191,8 @@ async function cpuOfDeciding(engine: Decisions["engine"], caches: EngineCaches):
 }
 
 function startDecisions(url: string, caches: EngineCaches, metrics: EngineMetrics) {
-  const apply = async (_point: string, _resource: object, object: KubeObject): Promise<KubeObject> => object;
+  const apply = async (_point: string, { kind }: { kind: string }, object: KubeObject): Promise<KubeObject> =>
+    kind === "FilesystemLayout" ? showGrant(caches, object as FilesystemLayout) : object;
   return createDecisions({
     client: servedClient({ apply }),
     events: { record: () => {}, flush: async () => {} },
@@ -207,6 +209,15 @@ function startDecisions(url: string, caches: EngineCaches, metrics: EngineMetric
     clock: systemClock,
     log: createRecordingLog().log,
   });
+}
+
+/** As a watch does, right after the answer: without it each grant would be in question for seconds. */
+function showGrant({ layouts }: EngineCaches, { metadata, spec }: FilesystemLayout): KubeObject {
+  const layout = layouts.store.get(metadata.name);
+  if (layout === undefined) throw new Error(`no layout ${metadata.name}`);
+  const shown = { ...layout, spec: { ...layout.spec, emergency: spec.emergency } };
+  setImmediate(() => layouts.put(shown));
+  return shown;
 }
 
 async function cyclesOf(metrics: EngineMetrics): Promise<{ readonly count: number; readonly sumSeconds: number }> {

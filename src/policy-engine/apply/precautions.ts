@@ -99,6 +99,12 @@ function standingGrant({ spec: { emergency } }: FilesystemLayout): Grant | undef
   return emergency && readGrant(emergency);
 }
 
+/** Until then, on the wall clock, what stands serves if it serves now. */
+export function grantServesUntilMs(layout: FilesystemLayout): number {
+  const standing = standingGrant(layout);
+  return standing === undefined ? Number.POSITIVE_INFINITY : standing.expiryMs - GRANT_RENEWAL_MS;
+}
+
 function serves(standing: Grant | undefined, wanted: Grant | undefined, nowMs: number): boolean {
   if (standing === undefined || wanted === undefined) return standing === wanted;
   return (

@@ -5,6 +5,7 @@ import type { Instant } from "../../platform/process/clock.ts";
 import { newGuidance } from "../apply/precautions.ts";
 import { decide } from "../decide/decide.ts";
 import { beginsChange, mostBytes, type Plan } from "../decide/plan.ts";
+import { type CacheReads, type NotedCaches, noteReads } from "../gather/cache-reads.ts";
 import { type Gathered, gather, pendingTarget, type World } from "../gather/gather-facts.ts";
 import type { NamespacePromises } from "../gather/namespace-promises.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
@@ -14,7 +15,8 @@ import { createRatesDraft, type RatesDraft } from "../gather/rates/rates-draft.t
 import type { Guided, PendingTarget, VolumeState } from "../gather/volume-registry.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
-import { type Candidate, candidateFor } from "../sizing/namespace-budget.ts";
+import type { Selected } from "../policies/select-policy.ts";
+import { type Candidate, candidateFor, type OverRequests } from "../sizing/namespace-budget.ts";
 import { createTimeLimit, Interrupted } from "./own-limits.ts";
 import { BatchTimes, createDecisionBudget, DECISION_BUDGET_MS, type DecisionBudget } from "./policy-times.ts";
 
@@ -25,8 +27,17 @@ export interface Decided {
   readonly ceilings: Ceilings;
   readonly plan: Plan;
   readonly guidance: Guided | undefined;
+  readonly selected: Selected;
+  /** What it has read of the caches; undefined: more than can be noted. */
+  readonly reads: CacheReads | undefined;
+  /** Of the others in its namespace, as it saw them. */
+  readonly sums: OthersSums;
   /** What it would have if its namespace had no budget; newGrant says how much of its grant it gets. Undefined: as last time. */
   readonly candidate: Candidate | undefined;
+}
+
+export interface OthersSums extends OverRequests {
+  readonly othersBytes: number;
 }
 
 /** Far over what any honest batch takes, far under the lease's renew deadline. */
@@ -44,14 +55,17 @@ export interface DecidingWorld extends Omit<World, "rates"> {
 export interface DecideBatch {
   /**
    * The fullest first, which thereby has the first word on what they share. Each sees what was decided before it; what they promise and begin
-   * is in the ledgers afterwards. Volumes whose objects are not all there are left out.
+   * is in the ledgers afterwards. Volumes whose objects are not all there are left out, and so are those whose decision stands.
    */
-  decide(states: readonly VolumeState[], at: Instant): Decided[];
+  decide(states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[];
   /** What would be decided of one; the ledgers stay as they are. */
   look(state: VolumeState, at: Instant): Decided | undefined;
 }
 
-/** Of one volume, once it was its turn. "Skipped": its objects are not all there. */
+/** Whether a volume's last decision stands. `promises`: with what was decided just before. */
+type Stands = (state: VolumeState, at: Instant, promises: PromisesDraft) => boolean;
+
+/** Of one volume, once it was its turn. "Skipped": its objects are not all there, or its decision stands. */
 type Outcome = Decided | "Skipped" | { readonly state: VolumeState; readonly bug: unknown };
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
@@ -63,6 +77,7 @@ export function createDecideBatch(
 ): DecideBatch {
   const limit = createTimeLimit(limitMs);
   const budget = createDecisionBudget();
+  const noted = noteReads(world.caches);
   const nameSlow = (slowest: ReturnType<BatchTimes["takeSlowest"]>): boolean => {
     if (slowest !== undefined)
       invalidate(policies, slowest.policy, `${slowest.cpuMs} ms of CPU in a batch of ${BATCH_VOLUMES} volumes`);
@@ -71,16 +86,17 @@ export function createDecideBatch(
       invalidate(policies, policy, `${cpuMs} ms of CPU for one volume, over ${DECISION_BUDGET_MS} ms`);
     return slowest !== undefined || exceeded.size > 0;
   };
-  const decideAll = (states: readonly VolumeState[], at: Instant): Decided[] => {
+  const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
     const outcomes: Outcome[] = [];
     const times = new BatchTimes();
     // Nothing outlasts this but outcomes and times, each put there whole by one assignment: wherever the limit ends it, it goes on after the
     // last one.
     const goOn = (): void => {
       const drafts = draftsOf(world, at);
+      const deciding = { world: { ...world, ...drafts, caches: noted.caches }, noted, policies, times, budget };
       for (const outcome of outcomes) draftOutcome(drafts, outcome);
       for (const state of states.slice(outcomes.length)) {
-        const outcome = outcomeOf({ ...world, ...drafts }, policies, state, at, times, budget);
+        const outcome = stands?.(state, at, drafts.promises) === true ? "Skipped" : outcomeOf(deciding, state, at);
         draftOutcome(drafts, outcome);
         outcomes[outcomes.length] = outcome;
       }
@@ -100,11 +116,11 @@ export function createDecideBatch(
     });
   };
   return {
-    decide: (asking, at) => {
+    decide: (asking, at, stands) => {
       const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
       world.rates.forgetSilent();
       for (const state of states) begin(world, state.handle, pendingTarget(state, at.monotonicMs));
-      const decided = decideAll(states, at);
+      const decided = decideAll(states, at, stands);
       for (const { state, plan, candidate } of decided) {
         const bytes = mostBytes(plan);
         if (bytes > 0) world.promises.extending(state.handle, bytes);
@@ -138,18 +154,23 @@ function draftOutcome({ promises, rates }: Drafts, outcome: Outcome): void {
   if (beginsChange(outcome.plan)) rates.changing(outcome.gathered.layout);
 }
 
-function outcomeOf(
-  world: World,
-  policies: PolicyBook,
-  state: VolumeState,
-  at: Instant,
-  times: BatchTimes,
-  budget: DecisionBudget,
-): Outcome {
+/** What a batch decides with. */
+interface Deciding {
+  readonly world: World;
+  readonly noted: Pick<NotedCaches<unknown>, "begin" | "end">;
+  readonly policies: PolicyBook;
+  readonly times: BatchTimes;
+  readonly budget: DecisionBudget;
+}
+
+function outcomeOf({ world, noted, policies, times, budget }: Deciding, state: VolumeState, at: Instant): Outcome {
   try {
+    noted.begin();
     const gathered = gather(world, state, at);
+    const reads = noted.end();
     if (gathered === undefined) return "Skipped";
-    const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
+    const selected = policies.forClaim(gathered.facts.claim);
+    const { policy, ceilings } = selected;
     const decideOnce = () => {
       const plan = decide(gathered.facts, policy, ceilings);
       const guidance = newGuidance(state, gathered.facts, policy, ceilings);
@@ -159,10 +180,23 @@ function outcomeOf(
     const decided = decideOnce();
     if (policy !== undefined) budget.took(policy, times.tookMs(), decideOnce);
     times.end();
-    return { state, gathered, policy, ceilings, ...decided };
+    return {
+      state,
+      gathered,
+      policy,
+      ceilings,
+      ...decided,
+      selected,
+      reads,
+      sums: sumsOf(world.promises, state.handle),
+    };
   } catch (bug) {
     return { state, bug };
   }
+}
+
+function sumsOf(promises: World["promises"], handle: string): OthersSums {
+  return { othersBytes: promises.othersBytes(handle), ...promises.othersOver(handle) };
 }
 
 function fullRatio({ reading }: VolumeState): number {

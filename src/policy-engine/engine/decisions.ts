@@ -19,7 +19,7 @@ import { createPolicyBook, type LivePolicyBook } from "../gather/policy-book.ts"
 import { createPrometheusSource } from "../gather/prometheus/prometheus.ts";
 import { connectToPrometheus } from "../gather/prometheus/prometheus-server.ts";
 import { type ChangeRates, createChangeRates } from "../gather/rates/change-rates.ts";
-import { createVolumeRegistry, type VolumeRegistry } from "../gather/volume-registry.ts";
+import { createVolumeRegistry, type VolumeRegistry, type VolumeState } from "../gather/volume-registry.ts";
 import type { EngineMetrics } from "../metrics.ts";
 import { createPolicyReports } from "../report/policy-reports.ts";
 import { createNodeClocks, type NodeClocks } from "../samples/node-clocks.ts";
@@ -160,7 +160,7 @@ function streamEvents(
       intake.forget(nodeName);
       // An agent's guidance is gone with its process, and guidance that was sent while it was away never arrived.
       for (const { metadata, spec, status } of caches.layouts.store.list())
-        if ((status?.nodeName ?? spec.nodeName) === nodeName) registry.get(metadata.name).guided = undefined;
+        if ((status?.nodeName ?? spec.nodeName) === nodeName) guideAgain(registry.get(metadata.name));
       leadership.agentKnows(highestEpoch);
     },
     onSamples: (nodeName, batch) => {
@@ -177,6 +177,11 @@ function streamEvents(
       log.info({ nodeName }, "an agent's stream has ended");
     },
   };
+}
+
+function guideAgain(state: VolumeState): void {
+  state.guided = undefined;
+  state.standing = undefined;
 }
 
 // What a changed object means to the engine: an operation that ends, a size that changes, or a claim that is relabelled asks for that one

@@ -13,6 +13,7 @@ import type { VolumeRegistry, VolumeState } from "../gather/volume-registry.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import type { SampleServer } from "../samples/sample-server.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
+import { createStandingDecisions } from "./standing-decisions.ts";
 
 export interface EngineOptions extends PlanWriting {
   readonly registry: VolumeRegistry;
@@ -25,7 +26,7 @@ export interface EngineOptions extends PlanWriting {
 export interface Engine {
   /** Decides one volume now. Never throws, never waits. */
   evaluate(handle: string): void;
-  /** Decides many, in batches; between two of them others get their turn. */
+  /** Decides those of many whose last decision no longer stands, in batches; between two of them others get their turn. */
   evaluateAll(handles: Iterable<string>): Promise<void>;
   /** What evaluate would decide, with the facts it rests on; undefined while the volume's objects are not all there. */
   look(handle: string): Decided | undefined;
@@ -38,16 +39,18 @@ export function createEngine(options: EngineOptions): Engine {
   const onBug = (handle: string, err: unknown): void =>
     log.error({ volume: handle, err }, "a decision failed: this is a bug; the volume's size stays");
   const batch = createDecideBatch(world, policies, onBug);
+  const standing = createStandingDecisions(options);
   const underWay = new Set<Promise<void>>();
 
-  const evaluate = (handles: readonly string[]): void => {
+  const evaluate = (handles: readonly string[], stands?: typeof standing.stands): void => {
     const epoch = options.epoch();
     // A replica that only watches keeps the rules' timers all the same, ready to lead.
     const states = handles.map((handle) => registry.get(handle));
-    for (const decided of batch.decide(states, instantOf(clock))) {
+    for (const decided of batch.decide(states, instantOf(clock), stands)) {
       const { state, policy, plan, gathered } = decided;
       if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
+      state.standing = standing.after(decided);
     }
   };
   const carryOutDecided = (decided: Decided, epoch: number): void => {
@@ -85,7 +88,7 @@ export function createEngine(options: EngineOptions): Engine {
       for (let start = 0; start < all.length; start += BATCH_VOLUMES) {
         // Samples that came in between go first.
         await new Promise((resolve) => setImmediate(resolve));
-        evaluate(all.slice(start, start + BATCH_VOLUMES));
+        evaluate(all.slice(start, start + BATCH_VOLUMES), standing.stands);
       }
     },
     look: (handle) => batch.look(registry.get(handle), instantOf(clock)),

@@ -1,4 +1,4 @@
-// Every evaluation interval: what Prometheus knows goes into the registry, and every volume is decided. Prometheus failing makes
+// Every evaluation interval: what Prometheus knows goes into the registry, and volumes are decided. Prometheus failing makes
 // metrics stale, which stops shrinks; it never stops the fast path.
 import { type Clock, instantOf } from "../../platform/process/clock.ts";
 import type { Logger } from "../../platform/process/log.ts";

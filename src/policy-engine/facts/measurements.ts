@@ -56,7 +56,7 @@ export function unreliableReading(facts: Facts): Unreliable | undefined {
 export function unreliableFigures(monotonicMs: number, reading: ReceivedReading): Unreliable | undefined {
   const ageMs = monotonicMs - reading.takenMs;
   if (!(ageMs >= 0)) return contradiction(ageText(ageMs));
-  const freshMs = Math.max(MIN_FRESH_MS, FRESH_INTERVALS * reading.intervalMs);
+  const freshMs = freshMsOf(reading);
   if (!(ageMs <= freshMs))
     return stale(
       `the newest reading is older than ${formatDuration(freshMs)}; it came from ${SOURCES[reading.source]}`,
@@ -69,6 +69,16 @@ export function unreliableFigures(monotonicMs: number, reading: ReceivedReading)
   if (usedBytes !== capacityBytes - availableBytes)
     return contradiction(`used ${usedBytes} is not capacity ${capacityBytes} less available ${availableBytes} bytes`);
   return unreliableRates(reading) ?? unreliableInodes(reading);
+}
+
+/** Neither stale nor of the future. */
+export function isFresh(reading: ReceivedReading, monotonicMs: number): boolean {
+  const ageMs = monotonicMs - reading.takenMs;
+  return ageMs >= 0 && ageMs <= freshMsOf(reading);
+}
+
+function freshMsOf({ intervalMs }: ReceivedReading): number {
+  return Math.max(MIN_FRESH_MS, FRESH_INTERVALS * intervalMs);
 }
 
 function ageText(ageMs: number): string {

@@ -9,12 +9,12 @@ import type { ClaimFacts } from "../facts/facts.ts";
 import { type AnyPolicy, compilePolicy, outlinePolicy } from "../policies/compile-policy.ts";
 import type { CompiledPolicy, PolicyProblem } from "../policies/compiled-policy.ts";
 import { type PolicyEntry, ScopePolicies } from "../policies/scope-policies.ts";
-import { compileCeilings, PolicySet, type Selected } from "../policies/select-policy.ts";
+import { compileCeilings, isAnswerOf, PolicySet, type Selected } from "../policies/select-policy.ts";
 import type { Caches } from "./caches.ts";
 
 export interface PolicyBook {
-  /** Who decides the claim, and under which ceilings. */
-  forClaim(claim: ClaimFacts): Selected;
+  /** Who decides the claim, and under which ceilings. `known`, an answer for it, is given again where it would be the same. */
+  forClaim(claim: ClaimFacts, known?: Selected): Selected;
   /** Every policy object of which it is known whether it compiles, with what it compiled to. */
   entries(): Iterable<PolicyEntry>;
   /** Treats a policy as invalid for this reason, until its author changes it or a back-off has passed; the problem names that time. */
@@ -78,9 +78,12 @@ export function createPolicyBook(
   caches.policies.subscribe(handlers);
   caches.clusterPolicies.subscribe(handlers);
   return {
-    forClaim: (claim) => {
+    forClaim: (claim, known) => {
       set ??= setOf(scopes.values());
-      return set.select(claim, caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? NO_LABELS);
+      const namespaceLabels = caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? NO_LABELS;
+      return known !== undefined && isAnswerOf(known, set, claim, namespaceLabels)
+        ? known
+        : set.select(claim, namespaceLabels);
     },
     entries: () => [...scopes.values()].flatMap((policies) => [...policies.entries()]),
     invalidate: slow.invalidate,

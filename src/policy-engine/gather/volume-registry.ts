@@ -32,6 +32,7 @@ import {
   type SeenEnd,
 } from "./operation-times.ts";
 import type { PrometheusReading } from "./prometheus/prometheus.ts";
+import type { PromisesLedger } from "./promises-draft.ts";
 
 /** How often an agent sends at least one sample of each filesystem. */
 const AGENT_INTERVAL_MS = 1000;
@@ -82,6 +83,12 @@ export interface Run {
   readonly untilMs: number;
 }
 
+/** The last decision, as long as another would bring nothing new. */
+export interface Standing {
+  /** Nothing has changed that it rests on. `promises`: with what was decided just before. */
+  holds(state: VolumeState, at: Instant, promises: Pick<PromisesLedger, "othersBytes" | "othersOver">): boolean;
+}
+
 export interface VolumeState extends Changes {
   readonly handle: string;
   claimGrowth: ClaimGrowth | undefined;
@@ -113,6 +120,8 @@ export interface VolumeState extends Changes {
   askedMeanwhile: boolean;
   /** A report that came too early is made when this fires. */
   reportTimer: NodeJS.Timeout | undefined;
+  /** The last decision, where it changed nothing and waits for no time. */
+  standing: Standing | undefined;
 }
 
 export interface VolumeRegistry {
@@ -190,6 +199,7 @@ function newState(handle: string): VolumeState {
     applying: false,
     askedMeanwhile: false,
     reportTimer: undefined,
+    standing: undefined,
   };
 }
 

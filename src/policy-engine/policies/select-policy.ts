@@ -71,7 +71,8 @@ export class PolicySet {
     const { policy, conflicts } =
       own.policy === undefined ? firstAndEquals(this.#cluster, claim, namespaceLabels) : own;
     const matching = this.#ceilings.filter(({ selection }) => selectsClaim(selection, claim, namespaceLabels));
-    return { policy, conflicts, ceilings: strictestCeilings(matching.map(({ ceilings }) => ceilings)) };
+    const ceilings = strictestCeilings(matching.map((one) => one.ceilings));
+    return new SetAnswer({ policy, conflicts, ceilings }, this, claim, namespaceLabels);
   }
 
   #listOf({ selection }: CompiledPolicy): CompiledPolicy[] {
@@ -80,6 +81,37 @@ export class PolicySet {
     this.#byNamespace.set(selection.namespace, list);
     return list;
   }
+}
+
+/** An answer that knows what it was asked. */
+class SetAnswer implements Selected {
+  readonly policy: CompiledPolicy | undefined;
+  readonly conflicts: readonly string[];
+  readonly ceilings: Ceilings;
+  readonly #set: PolicySet;
+  readonly #claim: SelectableClaim;
+  readonly #namespaceLabels: Labels;
+
+  constructor(selected: Selected, set: PolicySet, claim: SelectableClaim, namespaceLabels: Labels) {
+    this.policy = selected.policy;
+    this.conflicts = selected.conflicts;
+    this.ceilings = selected.ceilings;
+    this.#set = set;
+    this.#claim = claim;
+    this.#namespaceLabels = namespaceLabels;
+  }
+
+  isOf(set: PolicySet, { namespace, labels, storageClassName }: SelectableClaim, namespaceLabels: Labels): boolean {
+    const asked = this.#claim;
+    const isOfClaim =
+      asked.namespace === namespace && asked.labels === labels && asked.storageClassName === storageClassName;
+    return this.#set === set && isOfClaim && this.#namespaceLabels === namespaceLabels;
+  }
+}
+
+/** Whether the set would answer the same: it is the one that was asked, about the same labels. */
+export function isAnswerOf(answer: Selected, set: PolicySet, claim: SelectableClaim, namespaceLabels: Labels): boolean {
+  return answer instanceof SetAnswer && answer.isOf(set, claim, namespaceLabels);
 }
 
 function firstAndEquals(policies: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels) {
