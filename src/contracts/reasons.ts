@@ -92,7 +92,9 @@ export const CONDITION_REASONS = [
   "FilesystemHung",
   "Compiled", // a policy is valid
   "CompileFailed",
-  "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition
+  "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition, the others are not Ready
+  "Shadowed", // others decide all claims that the policy selects
+  "CappedByRequest", // no ceiling stands over its claims, so they stop at 10 times their request, under limits.max
   "Rebuilt", // recreated from the records on the member
 ] as const;
 export type ConditionReason = (typeof CONDITION_REASONS)[number];

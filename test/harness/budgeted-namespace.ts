@@ -255,6 +255,7 @@ export class BudgetedNamespace {
       },
       policies: policiesUnder(this.#budgetBytes, this.#policy),
       samples: { guide: () => true },
+      ruleErrors: { note: () => {} },
       metrics: this.#metrics,
       clusterRate: { take: () => true },
       epoch: () => EPOCH,

@@ -66,6 +66,7 @@ export class Question {
       nextEligibleMs: details.nextEligibleMs,
       ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
       heldRules: this.#round?.held,
+      ...this.#ruleError(reason === "RuleError" ? message : undefined),
     };
   }
 
@@ -85,7 +86,16 @@ export class Question {
       ...(wanted.peakBytes === undefined ? {} : { peakBytes: wanted.peakBytes }),
       vainExtend: wanted.vainExtend,
       heldRules: this.#round?.held,
+      ...this.#ruleError(undefined),
     };
+  }
+
+  // A rule whose size fails is known by the plan alone.
+  #ruleError(ofPlan: string | undefined): { ruleError?: string } {
+    const failure = this.#round?.failure;
+    const ofRound = failure?.kind === "RuleError" ? `${failure.rule.name}: ${failure.message}` : undefined;
+    const error = ofPlan ?? ofRound;
+    return error === undefined ? {} : { ruleError: shortened(error, MESSAGE_CHARACTERS) };
   }
 }
 

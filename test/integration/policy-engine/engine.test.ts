@@ -99,6 +99,35 @@ describe("the policy-engine", () => {
     await reach(10, false);
   });
 
+  it("says on a policy that a rule of it fails, on how many volumes, and no more once it answers", async () => {
+    const when = "volume.labels.tier == 'cache' && volume.usedRatio >= 0.1";
+    const onLabel = { name: "on-label", action: "Extend" as const, when, targetUsed: "60%" };
+    await applyPolicy(cluster, "on-labels", { ...BREATHING, priority: 5, rules: [onLabel] });
+    const handle = await makeVolume(cluster, "unlabelled", GIB);
+    const { send } = await leader();
+    const said = async (): Promise<string | undefined> => {
+      const policy = await cluster.client.get(VOLUME_POLICIES, { namespace: "default", name: "on-labels" });
+      return policy?.status?.conditions?.find(({ type }) => type === "RuleError")?.message;
+    };
+    await waitFor("the rule that fails", async () => {
+      send(handle, { sizeBytes: GIB, usedBytes: GIB / 2 });
+      return (
+        /^correct the rule, which fails on \d+ volumes?, such as default\/.*: on-label: /.test((await said()) ?? "") ||
+        undefined
+      );
+    });
+    await applyPolicy(cluster, "on-labels", {
+      ...BREATHING,
+      priority: 5,
+      rules: [{ ...onLabel, when: `'tier' in volume.labels && ${when}` }],
+    });
+    await waitFor("no rule that fails", async () => {
+      send(handle, { sizeBytes: GIB, usedBytes: GIB / 2 });
+      return (await said()) === undefined || undefined;
+    });
+    await cluster.client.delete("test/policy", VOLUME_POLICIES, { namespace: "default", name: "on-labels" });
+  });
+
   it("grows nothing over a ResourceQuota of its namespace, says so, and goes on once there is more", async () => {
     await applyPolicy(cluster, "breathing", { ...BREATHING, limits: { ...BREATHING.limits, max: "40Gi" } });
     const handle = await makeVolume(cluster, "limited", REQUEST);

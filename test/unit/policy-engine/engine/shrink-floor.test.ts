@@ -89,6 +89,7 @@ function startEngine() {
       invalidate: () => {},
     },
     samples: { guide: () => true },
+    ruleErrors: { note: () => {} },
     metrics: createEngineMetrics(() => true),
     clusterRate: { take: () => true },
     epoch: () => 3,
