@@ -18,10 +18,13 @@ export const HOLD_REASONS = [
   "NoPolicy", // no policy selects the claim
   "PolicyInvalid", // the policy does not compile
   "PolicySuspended",
+  "Paused", // by the claim's annotation: what its policy's rules ask for waits
+  "PauseUnreadable", // the annotation cannot be read as a time, or is too far ahead: nothing shrinks
   "RecommendOnly", // a rule holds, its direction's mode is Recommend
   "CoolingDown",
   "RulePending", // the rule holds, not yet for its `for`
   "OutsideWindow",
+  "WindowTooShort", // two windows in a row ended a shrink before its first step was done
   "TooManyChanges", // maxPerDay, or the engine's own rate limits
   "StepTooSmall", // the change is under minStep
   "AtMaximum", // limits.max or a ceiling is reached

@@ -78,6 +78,7 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
     vainExtends: state.vainExtends,
     changes: recentChanges(state),
     flaps: flapsOf(state),
+    missedWindows: state.missedWindows,
   };
   return { facts, filesystem, layout };
 }
