@@ -91,6 +91,9 @@ export const GUARD_TAG = "tidemark.dev/guards";
 /** On a claim: "Delete" has it deleted when its node is lost, so that its StatefulSet makes a new one elsewhere. */
 export const ON_NODE_LOSS_ANNOTATION = "tidemark.dev/on-node-loss";
 
+/** On a claim, by its owner: until then no rule of its policy extends it, and nothing shrinks it. RFC 3339, at most 30 days ahead. */
+export const PAUSED_UNTIL_ANNOTATION = "tidemark.dev/paused-until";
+
 /** The epoch on the leader's Lease. */
 export const EPOCH_ANNOTATION = "tidemark.dev/epoch";
 

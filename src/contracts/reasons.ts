@@ -18,10 +18,13 @@ export const HOLD_REASONS = [
   "NoPolicy", // no policy selects the claim
   "PolicyInvalid", // the policy does not compile
   "PolicySuspended",
+  "Paused", // by the claim's annotation: what its policy's rules ask for waits
+  "PauseUnreadable", // the annotation cannot be read as a time, or is too far ahead: nothing shrinks
   "RecommendOnly", // a rule holds, its direction's mode is Recommend
   "CoolingDown",
   "RulePending", // the rule holds, not yet for its `for`
   "OutsideWindow",
+  "WindowTooShort", // two windows in a row ended a shrink before its first step was done
   "TooManyChanges", // maxPerDay, a ceiling on rates, or the engine's own rate limits
   "OperationsAtLimit", // as many operations run at once as a ceiling allows: it waits for its turn
   "StepTooSmall", // the change is under minStep
@@ -94,7 +97,9 @@ export const CONDITION_REASONS = [
   "Pending", // no policy-engine has read the policy yet
   "Compiled", // a policy is valid
   "CompileFailed",
-  "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition
+  "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition, the others are not Ready
+  "Shadowed", // others decide all claims that the policy selects
+  "CappedByRequest", // no ceiling stands over its claims, so they stop at 10 times their request, under limits.max
   "Rebuilt", // recreated from the records on the member
 ] as const;
 export type ConditionReason = (typeof CONDITION_REASONS)[number];

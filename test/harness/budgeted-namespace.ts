@@ -205,6 +205,27 @@ export class BudgetedNamespace {
     if (target !== undefined) this.#end(handle, "Failed", this.sizeBytes(handle), target.decidedAt);
   }
 
+  /** The shrink that it was asked for; no step of it is done. */
+  nodeBegins(handle: string): void {
+    const { target } = this.#of(handle).filesystem.spec;
+    if (target === undefined) throw new Error(`nothing is asked of ${handle}`);
+    const { size: to, from, decidedAt } = target;
+    const startedAt = new Date(this.#nowMs + this.#nodeAheadMs).toISOString();
+    this.#status(handle, {
+      operation: { kind: "Shrink", from, to, step: "shrink", epoch: EPOCH, startedAt, decidedAt },
+    });
+  }
+
+  /** It ends what runs, with the size as it is. */
+  nodeStops(handle: string): void {
+    const { operation, ...status } = this.#of(handle).layout.status ?? {};
+    if (!operation) throw new Error(`nothing runs on ${handle}`);
+    this.#put(handle, { ...this.#of(handle).layout, status }, 0);
+    this.#end(handle, "Cancelled", this.sizeBytes(handle), operation.decidedAt);
+    const last = this.#of(handle).layout.status?.lastOperation;
+    if (last !== undefined) this.#status(handle, { lastOperation: { ...last, kind: "Shrink" } });
+  }
+
   sizeBytes(handle: string): number {
     return sizeOf(this.#of(handle).layout);
   }
@@ -273,6 +294,7 @@ export class BudgetedNamespace {
       },
       policies: policiesUnder(this.#ceilings, this.#policy),
       samples: { guide: () => true },
+      ruleErrors: { note: () => {} },
       metrics: this.#metrics,
       clusterRate: { take: () => true },
       epoch: () => EPOCH,

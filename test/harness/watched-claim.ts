@@ -68,6 +68,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
       invalidate: () => {},
     },
     samples: { guide: () => true },
+    ruleErrors: { note: () => {} },
     metrics,
     clusterRate: { take: () => true },
     epoch: () => 3,

@@ -88,6 +88,8 @@ export type FilesystemSpec = z.infer<typeof filesystemSpec>;
 export const CHANGE_TIMES_LIMIT = 100;
 /** The newest two decide; more show how it went on. */
 export const FLAP_TIMES_LIMIT = 16;
+/** After so many in a row the window is too short. */
+export const MISSED_WINDOWS_LIMIT = 2;
 const changeTimes = (description: string, most = CHANGE_TIMES_LIMIT) =>
   z
     .array(timestamp("When a change ended."))
@@ -119,6 +121,22 @@ const scalingFields = {
     FLAP_TIMES_LIMIT,
   ),
   peakBeforeShrink: quantity("The most used in the 24 hours before the last shrink.").optional(),
+  missedWindows: z
+    .object({
+      decidedAt: z
+        .array(timestamp("When a shrink was decided."))
+        .max(MISSED_WINDOWS_LIMIT)
+        .meta({ description: "The decisions of these shrinks.", "x-kubernetes-list-type": "atomic" }),
+      size: quantity("The size on which they were decided."),
+      used: quantity("The bytes in use when the last one was stopped."),
+      policy: policyField,
+      policyGeneration: z.int().min(0).meta({ description: "The generation of that policy." }).optional(),
+    })
+    .meta({
+      description:
+        "The last shrinks, stopped by the end of their windows before a first step was done. After two in a row none is begun until the policy, the size, or the use by 5% changes.",
+    })
+    .optional(),
 };
 export const scalingStatus = z.object(scalingFields).meta({
   description:

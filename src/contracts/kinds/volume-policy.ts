@@ -125,7 +125,7 @@ const policyFields = {
     .max(1_000_000)
     .meta({
       description:
-        "The highest priority wins within one scope. If equal, the oldest policy wins and both get the condition Conflict. Default: 0.",
+        "The highest priority wins within one scope. If equal, the oldest policy wins, both get the condition Conflict, and the others are not Ready. Default: 0.",
     })
     .optional(),
   suspend: z
@@ -304,6 +304,14 @@ export const policyStatus = z
       .meta({
         description:
           "The number of these filesystems without ceilings.max or bytesPerNamespace of any ClusterVolumePolicy.",
+      })
+      .optional(),
+    cappedByRequest: z
+      .int()
+      .min(0)
+      .meta({
+        description:
+          "The number of these filesystems that cannot reach limits.max: without ceilings.max of a ClusterVolumePolicy they stop at 10 × their claim's request. Absent: none.",
       })
       .optional(),
     conditions: conditions.optional(),

@@ -4,6 +4,7 @@ import { decisionTime, STEP_AHEAD_MS } from "../../contracts/formulas/decision-o
 import type { Filesystem } from "../../contracts/kinds/filesystem.ts";
 import type { FilesystemLayout } from "../../contracts/kinds/filesystem-layout.ts";
 import type { TrimRequest } from "../../contracts/kinds/trim.ts";
+import { parseQuantity } from "../../contracts/quantities/quantity.ts";
 import type { KubeClient } from "../../platform/kube/client/client.ts";
 import type { OwnWrites } from "../../platform/kube/client/writes.ts";
 import type { EventRecorder } from "../../platform/kube/events/events.ts";
@@ -14,6 +15,7 @@ import { type ChangePlan, mostBytes, type Plan, sameConclusion } from "../decide
 import type { Decided, DecidingWorld } from "../engine/decide-batch.ts";
 import type { RateLimit } from "../engine/own-limits.ts";
 import type { PlannedShrink } from "../facts/facts.ts";
+import { missedAgain } from "../facts/missed-windows.ts";
 import type { Gathered } from "../gather/gather-facts.ts";
 import { type Changes, FLAPS_REMEMBERED_MS, noteChanges } from "../gather/operation-times.ts";
 import { inPlaceOfDeposed, targetToStay } from "../gather/policy-shrink.ts";
@@ -59,6 +61,7 @@ export function writesOf(
   epoch: number,
   again: () => void,
 ): Promise<void> | undefined {
+  noteMissedWindow(decided);
   const planned = writesOfPlan(writing, decided, epoch, again);
   return thenTrim(writing, decided, epoch, replaceTarget(writing, decided, epoch, planned));
 }
@@ -103,6 +106,15 @@ function replaceTarget(
   return (planned ?? Promise.resolve()).then(async () => {
     await applyTarget(client, gathered.filesystem, target, wantedTrim(policy));
   });
+}
+
+/** Before the report, which says it. */
+function noteMissedWindow({ state, gathered, policy, plan }: Decided): void {
+  const { target } = gathered.filesystem.spec;
+  const isMissed = plan.kind === "hold" && plan.stopsShrink === true && plan.reason === "OutsideWindow";
+  if (!isMissed || policy === undefined || target === undefined) return;
+  const shrink = { decidedAt: target.decidedAt, fromBytes: parseQuantity(target.from) };
+  state.missedWindows = missedAgain(state.missedWindows, gathered.facts, policy, shrink);
 }
 
 /** Undefined where a Filesystem was deleted and recreated: it says nothing yet. */

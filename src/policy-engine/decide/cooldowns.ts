@@ -166,17 +166,26 @@ function allChanges({ extendsAtMs, shrinksAtMs }: RecentChanges): readonly numbe
   return [...extendsAtMs, ...shrinksAtMs].sort((a, b) => a - b);
 }
 
-function holdForWindows(question: Question, wanted: WantedChange, { windows }: Pace): HoldPlan | undefined {
-  const { nowMs } = question.facts;
+/** Undefined: a change of the direction may start now, by its windows. `opensMs`: undefined where none opens again. */
+export function closedUntil({ windows }: Pace, nowMs: number): { readonly opensMs: number | undefined } | undefined {
   if (windows.length === 0 || windows.some((window) => window.isOpen(nowMs))) return undefined;
-  const opensMs = windows.map((window) => window.nextOpenMs(nowMs) ?? Number.POSITIVE_INFINITY);
-  const nextMs = Math.min(...opensMs);
-  const message = `${wanted.because}; a ${wanted.direction} starts only in its windows: ${windows.map(({ text }) => text).join(", ")}`;
-  return question.hold(
-    "OutsideWindow",
-    message,
-    detailsOf(wanted, { nextEligibleMs: Number.isFinite(nextMs) ? nextMs : undefined }),
-  );
+  const nextMs = Math.min(...windows.map((window) => window.nextOpenMs(nowMs) ?? Number.POSITIVE_INFINITY));
+  return { opensMs: Number.isFinite(nextMs) ? nextMs : undefined };
+}
+
+function holdForWindows(question: Question, wanted: WantedChange, pace: Pace): HoldPlan | undefined {
+  const closed = closedUntil(pace, question.facts.nowMs);
+  if (closed === undefined) return undefined;
+  const message = `${wanted.because}; a ${wanted.direction} starts only in its windows: ${pace.windows.map(({ text }) => text).join(", ")}`;
+  return question.hold("OutsideWindow", message, detailsOf(wanted, { nextEligibleMs: closed.opensMs }));
+}
+
+/** The plan, or that its windows are closed where they are so for longer than what the plan says. */
+export function orOutsideWindow(question: Question, wanted: WantedChange, pace: Pace, plan: Plan): Plan {
+  if (plan.kind !== "hold" || plan.nextEligibleMs === undefined) return plan;
+  const outside = holdForWindows(question, wanted, pace);
+  if (outside === undefined) return plan;
+  return (outside.nextEligibleMs ?? Number.POSITIVE_INFINITY) > plan.nextEligibleMs ? outside : plan;
 }
 
 function detailsOf(wanted: WantedChange, more: { preview?: string; nextEligibleMs?: number | undefined }) {

@@ -1,16 +1,18 @@
 // What should become of one volume: the product in one list. Pure and total: it reads nothing but its arguments, never throws on
 // them, and every answer, "leave it" included, has a public reason.
+import { PAUSED_UNTIL_ANNOTATION } from "../../contracts/names.ts";
 import { withDetail } from "../../contracts/printable.ts";
 import { formatDuration } from "../../contracts/quantities/duration.ts";
 import type { HoldReason } from "../../contracts/reasons.ts";
 import { claimKey, type Facts } from "../facts/facts.ts";
 import { differenceOfClocks, unreliableFigures, unreliableReading, unreliableRecords } from "../facts/measurements.ts";
+import { pauseOf } from "../facts/pause.ts";
 import { predictSize } from "../facts/prediction.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { forbiddenClass, holdForFailure } from "../sizing/sizes.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
-import { effectiveMode } from "./cooldowns.ts";
+import { closedUntil, effectiveMode } from "./cooldowns.ts";
 import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
 import { Question } from "./question.ts";
@@ -38,7 +40,9 @@ const CHECKS: readonly Check[] = [
   largerIsWanted, // any Extend beats every Shrink
   stopUnwantedShrink,
   policyIsInvalid,
+  claimIsPaused,
   ruleEvaluationFailed,
+  pauseIsUnreadable,
   metricsAreStale, // from here on only shrinks remain, and where facts are uncertain nothing shrinks
   clocksDiffer,
   consolidationRuns,
@@ -194,6 +198,25 @@ function policyIsInvalid(question: Question): Plan | undefined {
   );
 }
 
+// After what is urgent. The rules are asked all the same: their `for` goes on, and people read what waits.
+function claimIsPaused(question: Question): Plan | undefined {
+  const pause = pauseOf(question.facts);
+  if (pause?.kind !== "Paused") return undefined;
+  const [rule] = [...question.firingRules("Extend"), ...question.firingRules("Shrink")];
+  const waits = rule === undefined ? "" : `; ${rule.name} holds and waits`;
+  const message = `paused until ${timeText(pause.untilMs)} by ${PAUSED_UNTIL_ANNOTATION}; minAvailable and requests still extend${waits}`;
+  return question.hold("Paused", message, { rule: rule?.name, nextEligibleMs: pause.untilMs });
+}
+
+function pauseIsUnreadable(question: Question): Plan | undefined {
+  const pause = pauseOf(question.facts);
+  return pause?.kind === "Unreadable" ? question.hold("PauseUnreadable", pause.message) : undefined;
+}
+
+function timeText(wallMs: number): string {
+  return new Date(wallMs).toISOString().replace(/\.000Z$/, "Z");
+}
+
 function ruleEvaluationFailed(question: Question): Plan | undefined {
   const { failure } = question.round;
   return failure && holdForFailure(question, failure);
@@ -241,8 +264,9 @@ function ruleStillWaits(question: Question): Plan | undefined {
   });
 }
 
-// Whether a shrink that runs, or was decided and has not started, is still wanted. People stop one by deleting or suspending its policy, or
-// by a mode that does not enforce shrinks: it ends after its step, and what was reached stays.
+// Whether a shrink that runs, or was decided and has not started, is still wanted. People stop one by deleting or suspending its policy, by
+// a mode that does not enforce shrinks, or by pausing the claim, and the end of its window does: it ends after its step, and what was reached
+// stays.
 
 /** Undefined: it is still wanted, or no policy has asked for it. */
 function stopUnwantedShrink(question: Question): HoldPlan | undefined {
@@ -257,14 +281,29 @@ function stopUnwantedShrink(question: Question): HoldPlan | undefined {
       : "the decided shrink does not begin";
   const message = `${withdrawal.because}: ${stopped}`;
   // Asked once: each further word would only be another write.
-  return question.hold(withdrawal.reason, message, { stopsShrink: policyShrink === "Running" });
+  const { reason, nextEligibleMs } = withdrawal;
+  return question.hold(reason, message, { stopsShrink: policyShrink === "Running", nextEligibleMs });
 }
 
-function withdrawalOf(question: Question): { readonly reason: HoldReason; readonly because: string } | undefined {
-  const { policy } = question;
+interface Withdrawal {
+  readonly reason: HoldReason;
+  readonly because: string;
+  readonly nextEligibleMs?: number | undefined;
+}
+
+function withdrawalOf(question: Question): Withdrawal | undefined {
+  const { policy, facts } = question;
   if (policy === undefined) return { reason: "NoPolicy", because: "no policy selects the claim" };
   if (policy.suspended) return { reason: "PolicySuspended", because: `policy ${policy.key} is suspended` };
   const { mode, by } = effectiveMode(question, "shrink");
   if (mode === "Recommend") return { reason: "RecommendOnly", because: `the mode of shrinks is Recommend${by}` };
-  return undefined;
+  const pause = pauseOf(facts);
+  if (pause?.kind === "Paused") {
+    const nextEligibleMs = pause.untilMs;
+    return { reason: "Paused", because: `the claim is paused until ${timeText(nextEligibleMs)}`, nextEligibleMs };
+  }
+  if (pause !== undefined) return { reason: "PauseUnreadable", because: `correct ${PAUSED_UNTIL_ANNOTATION}` };
+  const closed = closedUntil(policy.shrink, facts.nowMs);
+  if (closed === undefined) return undefined;
+  return { reason: "OutsideWindow", because: "the window of shrinks is over", nextEligibleMs: closed.opensMs };
 }

@@ -5,6 +5,7 @@ import { formatDuration } from "../../contracts/quantities/duration.ts";
 import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import { formatPercent } from "../../contracts/quantities/ratio.ts";
 import type { ChangeReason } from "../../contracts/reasons.ts";
+import { isPaused } from "../facts/pause.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import {
   candidateSize,
@@ -114,6 +115,7 @@ interface RuleCandidates {
 function candidatesOfRules(question: Question): RuleCandidates {
   const { facts, policy } = question;
   if (policy === undefined || (facts.metricsStale && policy.onStaleMetrics === "Hold")) return NO_CANDIDATES;
+  if (isPaused(facts)) return NO_CANDIDATES;
   const rules = question.firingRules("Extend");
   if (rules.length === 0) return NO_CANDIDATES;
   const candidates: Candidate[] = [];

@@ -15,6 +15,8 @@ interface Conclusion {
   readonly uncappedBytes: number | undefined;
   /** Bit i: rules[i] of the policy holds now. Undefined when no rule was evaluated. For advanceRuleTimers. */
   readonly heldRules: number | undefined;
+  /** The rule that failed at run time, and its error. Absent: no rule did, or none was evaluated. */
+  readonly ruleError?: string;
 }
 
 export interface ChangePlan extends Conclusion {

@@ -67,6 +67,7 @@ export class Question {
       ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
       ...(details.waits === undefined ? {} : { waits: details.waits }),
       heldRules: this.#round?.held,
+      ...this.#ruleError(reason === "RuleError" ? message : undefined),
     };
   }
 
@@ -86,7 +87,16 @@ export class Question {
       ...(wanted.peakBytes === undefined ? {} : { peakBytes: wanted.peakBytes }),
       vainExtend: wanted.vainExtend,
       heldRules: this.#round?.held,
+      ...this.#ruleError(undefined),
     };
+  }
+
+  // A rule whose size fails is known by the plan alone.
+  #ruleError(ofPlan: string | undefined): { ruleError?: string } {
+    const failure = this.#round?.failure;
+    const ofRound = failure?.kind === "RuleError" ? `${failure.rule.name}: ${failure.message}` : undefined;
+    const error = ofPlan ?? ofRound;
+    return error === undefined ? {} : { ruleError: shortened(error, MESSAGE_CHARACTERS) };
   }
 }
 

@@ -3,12 +3,14 @@
 // minimum. When it may happen is cooldowns.ts' question.
 
 import { describeProfiles, isPlain, NO_DATA_PROFILES } from "../../contracts/formulas/data-profiles.ts";
+import { MISSED_WINDOWS_LIMIT } from "../../contracts/kinds/filesystem.ts";
 import { withDetail } from "../../contracts/printable.ts";
 import { formatDuration } from "../../contracts/quantities/duration.ts";
 import { formatBytes, MIB } from "../../contracts/quantities/quantity.ts";
 import { formatPercent } from "../../contracts/quantities/ratio.ts";
 import type { HoldReason } from "../../contracts/reasons.ts";
 import type { Facts, ReceivedReading } from "../facts/facts.ts";
+import { isStanding } from "../facts/missed-windows.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import {
   candidateSize,
@@ -19,7 +21,7 @@ import {
   roundUpToMiB,
   sizeForCapacity,
 } from "../sizing/sizes.ts";
-import { admit, shrinkBackOffMs } from "./cooldowns.ts";
+import { admit, orOutsideWindow, shrinkBackOffMs } from "./cooldowns.ts";
 import { raisedUntilMs, stabilizationMsOf } from "./flaps.ts";
 import type { ChangePlan, HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
@@ -206,7 +208,11 @@ function boundedShrink(
   const refused = standingRefusal(facts, sizeBytes);
   if (refused !== undefined) return question.hold("ShrinkFloorReached", `${because}, but ${refused.message}`, details);
   const change = { ...changeOf(candidate, because, sizeBytes, cap), peakBytes: dayPeak(facts, candidate) };
-  const plan = holdAfterLastShrink(question, policy, change) ?? admit(question, change);
+  const asked =
+    holdForMissedWindows(question, policy, change) ??
+    holdAfterLastShrink(question, policy, change) ??
+    admit(question, change);
+  const plan = orOutsideWindow(question, change, policy.shrink, asked);
   return plan.kind === "shrink" && facts.claim.fsType === "ext4" ? planAtUnmount(question, policy, plan) : plan;
 }
 
@@ -281,6 +287,14 @@ export function holdAfterLastShrink(
     return undefined;
   const floor = last.floorBytes === undefined ? "its floor" : formatBytes(last.floorBytes);
   return question.hold("ShrinkFloorReached", `cannot shrink below ${floor} now`, details);
+}
+
+function holdForMissedWindows(question: Question, policy: CompiledPolicy, change: WantedChange): HoldPlan | undefined {
+  const missed = question.facts.missedWindows;
+  if (missed === undefined || policy.shrink.windows.length === 0) return undefined;
+  if (missed.decidedAt.length < MISSED_WINDOWS_LIMIT || !isStanding(missed, question.facts, policy)) return undefined;
+  const message = `make behavior.shrink.windows longer: two in a row ended before a first step; next try when the policy, the size, or the use by 5% changes`;
+  return question.hold("WindowTooShort", message, { rule: change.rule?.name, uncappedBytes: change.uncappedBytes });
 }
 
 function describePeak({ windowMs, peakBytes: peak }: Candidate, reading: ReceivedReading): string {

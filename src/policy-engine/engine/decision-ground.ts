@@ -38,6 +38,7 @@ const FACTS: Readonly<Record<keyof Facts, Notice>> = {
   vainExtends: "noted",
   changes: "compared",
   flaps: "compared",
+  missedWindows: "noted",
   rates: "noted", // only a change that is wanted asks for them, and no such decision stands
 };
 
@@ -98,6 +99,7 @@ const REMEMBERED: Readonly<Record<keyof VolumeState, "same" | "compared" | "abse
   shrinks: "compared",
   flaps: "compared",
   peakBeforeShrinkBytes: "same",
+  missedWindows: "same",
   layoutKnown: "same",
   lastEnd: "same",
   lastRun: "same",

@@ -22,6 +22,7 @@ import { type ChangeRates, createChangeRates } from "../gather/rates/change-rate
 import { createVolumeRegistry, type VolumeRegistry, type VolumeState } from "../gather/volume-registry.ts";
 import type { EngineMetrics } from "../metrics.ts";
 import { createPolicyReports } from "../report/policy-reports.ts";
+import { createRuleErrors } from "../report/rule-errors.ts";
 import { createNodeClocks, type NodeClocks } from "../samples/node-clocks.ts";
 import { admissionFor } from "../samples/sample-listener.ts";
 import { createSampleIntake, createSampleServer, type SampleServerEvents } from "../samples/sample-server.ts";
@@ -55,7 +56,6 @@ interface Decisions {
 export function createDecisions(options: DecisionsOptions): Decisions {
   const { client, events, caches, leadership, metrics, config, clock, log } = options;
   const { evaluationIntervalMs } = config;
-  const { nowMs } = clock;
   const nodeClocks = createNodeClocks(events, leadership.isLeader, log);
   const rates = createChangeRates(caches, clock);
   const registry = createVolumeRegistry(rates.ended);
@@ -67,9 +67,10 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   };
   const samples = createSampleServer(
     streamEvents(options, { registry, rates, nodeClocks }, (handle) => engine.evaluate(handle)),
-    admissionFor(config, client, nowMs),
+    admissionFor(config, client, clock.nowMs),
     log,
   );
+  const ruleErrors = createRuleErrors(() => reports.rulesFailed());
   const promises = createNamespacePromises(caches, clock);
   const policies = createPolicyBook(caches, clock.monotonicMs, () => decideAll());
   const slowPath = createSlowPath({
@@ -88,13 +89,16 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     world: { caches, promises, rates, evaluationIntervalMs, metricsStale: slowPath.metricsStale },
     policies,
     samples,
+    ruleErrors,
     metrics,
     clusterRate: createRateLimit(CHANGES_PER_SECOND),
     epoch: () => leadership.epoch(),
     clock,
     log,
   });
-  const reports = createPolicyReports(client, events, caches, policies, leadership.isLeader, nowMs, log);
+  const { isLeader } = leadership;
+  const reports = createPolicyReports({ client, events, caches, policies, ruleErrors, isLeader, clock, log });
+  caches.layouts.subscribe({ deleted: ({ metadata }) => ruleErrors.forget(metadata.name) });
   followChanges({ caches, registry, engine, leadership, clock, onCountChanged: reports.soon });
   return {
     engine,

@@ -6,11 +6,12 @@ import { type PlanWriting, writeOfGrant, writesOf } from "../apply/plan-writes.t
 import { sendGuidance } from "../apply/precautions.ts";
 import type { Plan } from "../decide/plan.ts";
 import { advanceVainExtends } from "../decide/vain-extends.ts";
-import { advanceRuleTimers, type Facts } from "../facts/facts.ts";
+import { advanceRuleTimers, claimKey, type Facts } from "../facts/facts.ts";
 import { growthHistoryFor } from "../facts/growth-history.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
 import type { VolumeRegistry, VolumeState } from "../gather/volume-registry.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
+import type { RuleErrors } from "../report/rule-errors.ts";
 import type { SampleServer } from "../samples/sample-server.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
 import { createStandingDecisions } from "./standing-decisions.ts";
@@ -20,6 +21,7 @@ export interface EngineOptions extends PlanWriting {
   readonly policies: PolicyBook;
   /** Where guidance goes. */
   readonly samples: Pick<SampleServer, "guide">;
+  readonly ruleErrors: Pick<RuleErrors, "note">;
   readonly clock: Clock;
 }
 
@@ -49,6 +51,7 @@ export function createEngine(options: EngineOptions): Engine {
     for (const decided of batch.decide(states, instantOf(clock), stands)) {
       const { state, policy, plan, gathered } = decided;
       if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
+      noteRuleError(options.ruleErrors, decided);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
       state.standing = standing.after(decided);
     }
@@ -102,6 +105,12 @@ function advanceRules(state: VolumeState, policy: CompiledPolicy, { heldRules }:
   state.timers = advanceRuleTimers(state.timers, policy, heldRules, facts);
   state.vainExtends = advanceVainExtends(state.vainExtends, policy, heldRules);
   state.growth = growthHistoryFor(state.growth, policy.growthWindowsMs);
+}
+
+function noteRuleError(ruleErrors: EngineOptions["ruleErrors"], { state, gathered, policy, plan }: Decided): void {
+  const { ruleError: error, heldRules } = plan;
+  const isAsked = heldRules !== undefined;
+  ruleErrors.note({ handle: state.handle, claim: claimKey(gathered.facts.claim), policy, error, isAsked });
 }
 
 /** The next decision is made on fresh facts; nothing is retried blindly. */

@@ -37,6 +37,8 @@ export interface Facts {
   readonly rates?: RateFacts | undefined;
   /** Absent: it has neither shrunk nor flapped. */
   readonly flaps?: Flaps | undefined;
+  /** Absent: its last shrink was not stopped by the end of a window. */
+  readonly missedWindows?: MissedWindows | undefined;
 }
 
 /** What says whether an extend takes back a shrink, and how often one did: see decide/flaps.ts. */
@@ -45,6 +47,18 @@ export interface Flaps {
   readonly atMs: readonly number[];
   /** The most that was used in the day before the last shrink was decided; undefined: that is not known. */
   readonly peakBeforeShrinkBytes: number | undefined;
+}
+
+/** Shrinks in a row, all decided on the same ground, that their windows ended before a first step: see missed-windows.ts. */
+export interface MissedWindows {
+  /** When each was decided, which names it; RFC 3339, oldest first. */
+  readonly decidedAt: readonly string[];
+  /** The size that they were decided on, and what was in use when the last one was stopped. */
+  readonly sizeBytes: number;
+  readonly usedBytes: number;
+  readonly policy: string;
+  /** Undefined: the policy has none, as in a test. */
+  readonly policyGeneration: number | undefined;
 }
 
 /** What decisions ask of the history. */

@@ -81,6 +81,7 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
     changes: recentChanges(state),
     rates: world.rates.of(layout),
     flaps: flapsOf(state),
+    missedWindows: state.missedWindows,
   };
   return { facts, filesystem, layout };
 }

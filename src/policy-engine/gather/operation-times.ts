@@ -1,7 +1,13 @@
 // When a volume's operations took place, on the engine's clock. A change is named by the time that its node gave it; its age counts by the
 // engine's own clock, so that a wrong clock puts no change into the future. Pure.
 import type { Instant } from "../../platform/process/clock.ts";
-import { type Flaps, NO_CHANGES, type ReceivedReading, type RecentChanges } from "../facts/facts.ts";
+import {
+  type Flaps,
+  type MissedWindows,
+  NO_CHANGES,
+  type ReceivedReading,
+  type RecentChanges,
+} from "../facts/facts.ts";
 
 export interface Change {
   /** As its node dated it, Unix milliseconds. */
@@ -17,6 +23,8 @@ export interface Changes {
   readonly flaps: Change[];
   /** The most that was used in the day before the last shrink was decided; undefined: that is not known. */
   peakBeforeShrinkBytes: number | undefined;
+  /** The last shrinks, where their windows ended them before a first step was done. */
+  missedWindows?: MissedWindows | undefined;
 }
 
 const DAY_MS = 86_400_000;

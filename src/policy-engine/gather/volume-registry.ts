@@ -11,6 +11,7 @@ import { readSample } from "../../contracts/reading.ts";
 import type { Instant } from "../../platform/process/clock.ts";
 import type { Plan } from "../decide/plan.ts";
 import {
+  type MissedWindows,
   NO_RULE_TIMERS,
   NO_VAIN_EXTENDS,
   type NodeFacts,
@@ -161,8 +162,9 @@ export function createVolumeRegistry(heard: ChangeHeard = () => {}): VolumeRegis
     scraped: (handle, reading, intervalMs, at) => takeScrape(get(handle), reading, intervalMs, at),
     layoutSeen: (layout, at) => takeLayout(get(layout.metadata.name), layout, at, note),
     claimSeen: (handle, sizeBytes, at) => takeClaim(get(handle), sizeBytes, at, note),
-    recall: (handle, { extendedAt = [], shrunkAt = [], flappedAt = [], peakBeforeShrink }, at) => {
+    recall: (handle, { extendedAt = [], shrunkAt = [], flappedAt = [], peakBeforeShrink, missedWindows }, at) => {
       const state = get(handle);
+      state.missedWindows = recalledMisses(missedWindows);
       state.peakBeforeShrinkBytes = readQuantity(peakBeforeShrink) ?? state.peakBeforeShrinkBytes;
       noteChanges(state.flaps, datedChanges(flappedAt, at), at, FLAPS_REMEMBERED_MS);
       note(state, "extends", datedChanges(extendedAt, at), at);
@@ -188,6 +190,7 @@ function newState(handle: string): VolumeState {
     shrinks: [],
     flaps: [],
     peakBeforeShrinkBytes: undefined,
+    missedWindows: undefined,
     layoutKnown: false,
     lastEnd: undefined,
     lastRun: undefined,
@@ -314,6 +317,14 @@ function takeClaim(state: VolumeState, sizeBytes: number, at: Instant, note: Not
     : { sizeBytes, grownAtMs: known?.grownAtMs, capacityBeforeBytes: known?.capacityBeforeBytes };
   if (hasGrown) note(state, "extends", [{ stampMs: at.nowMs, atMs: at.monotonicMs }], at);
   if (state.pending !== undefined && sizeBytes >= state.pending.sizeBytes) state.pending = undefined;
+}
+
+function recalledMisses(said: ScalingStatus["missedWindows"]): MissedWindows | undefined {
+  const sizeBytes = readQuantity(said?.size);
+  const usedBytes = readQuantity(said?.used);
+  if (said === undefined || sizeBytes === undefined || usedBytes === undefined) return undefined;
+  const { decidedAt, policy, policyGeneration } = said;
+  return { decidedAt, sizeBytes, usedBytes, policy, policyGeneration };
 }
 
 function datedChanges(reported: readonly string[], at: Instant): Change[] {

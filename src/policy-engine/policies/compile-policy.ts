@@ -113,6 +113,7 @@ function outlineFields(policy: AnyPolicy, spec: PolicyFields, reader: FieldReade
   const suspended = spec.suspend ?? false;
   return {
     key,
+    generation: policy.metadata.generation,
     scope: policy.kind === "VolumePolicy" ? "Namespaced" : "Cluster",
     selection: selectionOf(policy, spec),
     suspended,

@@ -11,6 +11,8 @@ import type { MaintenanceWindow } from "./maintenance-window.ts";
 export interface CompiledPolicy {
   /** "namespace/name" of a VolumePolicy, "name" of a ClusterVolumePolicy. */
   readonly key: string;
+  /** Of its object: another one is another policy. */
+  readonly generation: number | undefined;
   readonly scope: "Namespaced" | "Cluster";
   readonly selection: PolicySelection;
   readonly suspended: boolean;

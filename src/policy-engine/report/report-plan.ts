@@ -15,14 +15,17 @@ import type { KubeClient } from "../../platform/kube/client/client.ts";
 import { onLatest, sameObject, versionOf } from "../../platform/kube/client/writes.ts";
 import type { EventRecorder } from "../../platform/kube/events/events.ts";
 import type { ChangePlan, Plan } from "../decide/plan.ts";
+import type { MissedWindows } from "../facts/facts.ts";
 import type { Change, Changes } from "../gather/operation-times.ts";
 
 /** Holds that people should look at; the others are the quiet normal state and make no Event. */
 const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "PolicyInvalid",
+  "PauseUnreadable",
   "AtMaximum",
   "CeilingReached",
   "WouldFlap",
+  "WindowTooShort",
   "RuleError",
   "ShrinkFloorReached",
   "ShrinkNotCrashSafe",
@@ -34,6 +37,7 @@ const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
 ]);
 const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "PolicyInvalid",
+  "PauseUnreadable",
   "AtMaximum",
   "CeilingReached",
   "RuleError",
@@ -100,8 +104,8 @@ function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
 
 function changeTimes(
   changes: Changes,
-): Pick<ScalingStatus, "extendedAt" | "shrunkAt" | "flappedAt" | "peakBeforeShrink"> {
-  const { peakBeforeShrinkBytes: peakBytes, flaps } = changes;
+): Pick<ScalingStatus, "extendedAt" | "shrunkAt" | "flappedAt" | "peakBeforeShrink" | "missedWindows"> {
+  const { peakBeforeShrinkBytes: peakBytes, flaps, missedWindows: missed } = changes;
   const texts = (of: readonly Change[]): string[] =>
     of.slice(-CHANGE_TIMES_LIMIT).map(({ stampMs }) => new Date(stampMs).toISOString());
   return {
@@ -109,6 +113,18 @@ function changeTimes(
     shrunkAt: texts(changes.shrinks),
     ...(flaps.length === 0 ? {} : { flappedAt: texts(flaps).slice(-FLAP_TIMES_LIMIT) }),
     ...(peakBytes === undefined ? {} : { peakBeforeShrink: formatQuantity(peakBytes) }),
+    ...(missed === undefined ? {} : { missedWindows: writtenMisses(missed) }),
+  };
+}
+
+function writtenMisses(missed: MissedWindows): ScalingStatus["missedWindows"] {
+  const { decidedAt, sizeBytes, usedBytes, policy, policyGeneration } = missed;
+  return {
+    decidedAt: [...decidedAt],
+    size: formatQuantity(sizeBytes),
+    used: formatQuantity(usedBytes),
+    policy,
+    policyGeneration,
   };
 }
 

@@ -19,7 +19,7 @@ export interface UpperBound {
 }
 
 /** With no ceiling in the cluster, and for a policy without a max. */
-const DEFAULT_MAX_FACTOR = 10;
+export const DEFAULT_MAX_FACTOR = 10;
 
 type Bounds = [UpperBound, ...UpperBound[]];
 
@@ -36,6 +36,14 @@ export function writtenBound(question: Question): UpperBound {
 /** The most that a volume may have by what people wrote down, in bytes, whatever room there is. */
 export function reachBytes(claim: ClaimFacts, policy: CompiledPolicy, ceilings: Ceilings): number {
   return lowest(writtenBounds({ facts: { claim }, policy, ceilings })).bytes;
+}
+
+/** Where a volume stops short of limits.max, since no ceiling stands over it, in bytes; undefined: it does not. */
+export function cappedByRequest(claim: ClaimFacts, policy: CompiledPolicy, ceilings: Ceilings): number | undefined {
+  if (policy.scope === "Cluster" || ceilings.maxBytes !== undefined) return undefined;
+  const cappedBytes = DEFAULT_MAX_FACTOR * claim.nominalBytes;
+  const writtenBytes = Math.min(policy.limits.maxBytes ?? 0, claim.classMaxBytes ?? Number.POSITIVE_INFINITY);
+  return writtenBytes > cappedBytes ? cappedBytes : undefined;
 }
 
 function lowest([first, ...rest]: Bounds): UpperBound {

@@ -10,6 +10,7 @@ import { applyTarget, applyTrim } from "../../../src/policy-engine/apply/apply-p
 import type { Plan } from "../../../src/policy-engine/decide/plan.ts";
 import { compilePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
 import { reportPolicy } from "../../../src/policy-engine/report/policy-reports.ts";
+import { unused } from "../../../src/policy-engine/report/policy-uses.ts";
 import { reportPlan } from "../../../src/policy-engine/report/report-plan.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { applyPolicy, type Cluster, makeVolume, sayStalled, startCluster } from "./engine-under-test.ts";
@@ -194,13 +195,9 @@ describe("what became of a policy", () => {
     return policy;
   };
   const tell = (client: KubeClient, object: VolumePolicy, matched: number, isLeader = () => true): Promise<void> => {
-    const use = {
-      matchedFilesystems: matched,
-      reachBytes: matched * GIB,
-      withoutCeiling: matched,
-      conflicts: new Set<string>(),
-    };
-    return reportPolicy(client, NO_EVENTS, { object, compiled: compilePolicy(object) }, use, isLeader, Date.now());
+    const use = { ...unused(), matchedFilesystems: matched, reachBytes: matched * GIB, withoutCeiling: matched };
+    const entry = { object, compiled: compilePolicy(object) };
+    return reportPolicy(client, NO_EVENTS, entry, { use, failing: undefined }, isLeader, Date.now());
   };
   const meanwhile = (act: () => Promise<unknown>) =>
     interposed(cluster.client, (call) => call === "apply volumepolicies", act);
@@ -224,9 +221,9 @@ describe("what became of a policy", () => {
     await applyPolicy(cluster, "one-of-many", SPEC);
     const object = await livePolicy("one-of-many");
     const conflicts = new Set(Array.from({ length: 2000 }, (_, i) => `default/${"long-name-".repeat(10)}${1000 + i}`));
-    const use = { matchedFilesystems: 1, reachBytes: GIB, withoutCeiling: 1, conflicts };
+    const use = { ...unused(), matchedFilesystems: 1, conflicts };
     const entry = { object, compiled: compilePolicy(object) };
-    await reportPolicy(cluster.client, NO_EVENTS, entry, use, () => true, Date.now());
+    await reportPolicy(cluster.client, NO_EVENTS, entry, { use, failing: undefined }, () => true, Date.now());
     const { status } = await livePolicy("one-of-many");
     expect(status?.conditions?.find(({ type }) => type === "Conflict")?.message).toMatch(
       /^same scope and priority as default\/long-name-[^ ]+1000, .*1004 and 1995 more: the oldest decides$/,

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { FILESYSTEMS, type Filesystem } from "../../../src/contracts/kinds/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/contracts/kinds/filesystem-layout.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/contracts/kinds/volume-policy.ts";
-import { EVENTS, RESOURCE_QUOTAS } from "../../../src/contracts/kubernetes/resources.ts";
+import { EVENTS, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS } from "../../../src/contracts/kubernetes/resources.ts";
 import { GIB, MIB } from "../../../src/contracts/quantities/quantity.ts";
 import { EPOCH_MAX } from "../../../src/contracts/schema/schema.ts";
 import { systemClock } from "../../../src/platform/process/clock.ts";
@@ -50,6 +50,12 @@ describe("the policy-engine", () => {
     await waitFor("leadership", () => (started.leadership.isLeader() ? true : undefined));
     return started;
   };
+  const pause = (name: string, until: string | null): Promise<unknown> => {
+    const annotations = { "tidemark.dev/paused-until": until };
+    const claim = { namespace: "default", name };
+    return cluster.client.mergePatch("test/pause", PERSISTENT_VOLUME_CLAIMS, claim, { metadata: { annotations } });
+  };
+  const inAnHour = (): string => `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)}Z`;
   beforeAll(async () => {
     cluster = await startCluster();
   });
@@ -97,6 +103,61 @@ describe("the policy-engine", () => {
     await reach(4, true);
     await cluster.client.delete("test/ceiling", CLUSTER_VOLUME_POLICIES, name);
     await reach(10, false);
+  });
+
+  it("says on a policy that a rule of it fails, on how many volumes, and no more once it answers", async () => {
+    const when = "volume.labels.tier == 'cache' && volume.usedRatio >= 0.1";
+    const onLabel = { name: "on-label", action: "Extend" as const, when, targetUsed: "60%" };
+    await applyPolicy(cluster, "on-labels", { ...BREATHING, priority: 5, rules: [onLabel] });
+    const handle = await makeVolume(cluster, "unlabelled", GIB);
+    const { send } = await leader();
+    const said = async (): Promise<string | undefined> => {
+      const policy = await cluster.client.get(VOLUME_POLICIES, { namespace: "default", name: "on-labels" });
+      return policy?.status?.conditions?.find(({ type }) => type === "RuleError")?.message;
+    };
+    await waitFor("the rule that fails", async () => {
+      send(handle, { sizeBytes: GIB, usedBytes: GIB / 2 });
+      return (
+        /^correct the rule, which fails on \d+ volumes?, such as default\/.*: on-label: /.test((await said()) ?? "") ||
+        undefined
+      );
+    });
+    await applyPolicy(cluster, "on-labels", {
+      ...BREATHING,
+      priority: 5,
+      rules: [{ ...onLabel, when: `'tier' in volume.labels && ${when}` }],
+    });
+    await waitFor("no rule that fails", async () => {
+      send(handle, { sizeBytes: GIB, usedBytes: GIB / 2 });
+      return (await said()) === undefined || undefined;
+    });
+    await cluster.client.delete("test/policy", VOLUME_POLICIES, { namespace: "default", name: "on-labels" });
+  });
+
+  it("leaves a claim alone until its annotation says, and extends it once that is taken away", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "paused", GIB);
+    const { send } = await leader();
+    const until = inAnHour();
+    await pause("paused", until);
+    await untilFilesystem(
+      cluster,
+      "paused",
+      "a pause",
+      ({ status }) => status?.scaling?.reason === "NotMounted" || status?.scaling?.reason === "Paused",
+    );
+    const crossing = () => send(handle, { sizeBytes: GIB, usedBytes: (7 * GIB) / 8 });
+    const held = await untilFilesystem(cluster, "paused", "a rule that waits", ({ status }) => {
+      crossing();
+      return status?.scaling?.rule === "extend-at-80";
+    });
+    expect(held.status?.scaling).toMatchObject({ reason: "Paused", nextEligibleTime: until.replace("Z", ".000Z") });
+    expect(held.spec.target).toBeUndefined();
+    await pause("paused", null);
+    await untilFilesystem(cluster, "paused", "an extend", ({ spec }) => {
+      crossing();
+      return spec.target?.reason === "RuleFired";
+    });
   });
 
   it("grows nothing over a ResourceQuota of its namespace, says so, and goes on once there is more", async () => {
@@ -303,6 +364,8 @@ describe("the policy-engine", () => {
     ["is deleted", "NoPolicy"],
     ["is suspended", "PolicySuspended"],
     ["is set to Recommend", "RecommendOnly"],
+    ["has its window closed", "OutsideWindow"],
+    ["has its claim paused", "Paused"],
   ])(
     "takes a shrink back that its node carries out, by a target of the present size, when the policy %s",
     async (what, reason) => {
@@ -328,7 +391,14 @@ describe("the policy-engine", () => {
       if (what === "is deleted")
         await cluster.client.delete("test/policy", VOLUME_POLICIES, { namespace: "default", name: "breathing" });
       else if (what === "is suspended") await applyPolicy(cluster, "breathing", { ...BREATHING, suspend: true });
-      else await applyPolicy(cluster, "breathing", { ...BREATHING, mode: { extend: "Enforce", shrink: "Recommend" } });
+      else if (what === "has its claim paused") await pause(name, inAnHour());
+      else if (what === "has its window closed") {
+        // Half a day from now.
+        const windows = [{ cron: `0 ${(new Date().getUTCHours() + 12) % 24} * * *`, duration: "1h" }];
+        const shrink = { ...BREATHING.behavior.shrink, windows };
+        await applyPolicy(cluster, "breathing", { ...BREATHING, behavior: { ...BREATHING.behavior, shrink } });
+      } else
+        await applyPolicy(cluster, "breathing", { ...BREATHING, mode: { extend: "Enforce", shrink: "Recommend" } });
       const stopped = await untilFilesystem(
         cluster,
         name,

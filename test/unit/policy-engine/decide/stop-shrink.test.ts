@@ -6,7 +6,7 @@ import { decide } from "../../../../src/policy-engine/decide/decide.ts";
 import type { FilesystemFacts } from "../../../../src/policy-engine/facts/facts.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
 import type { CompiledPolicy } from "../../../../src/policy-engine/policies/compiled-policy.ts";
-import { aVolume } from "../../../builders/facts.ts";
+import { aVolume, NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80 } from "../../../builders/policy.ts";
 
 const shrinking = (policyShrink: FilesystemFacts["policyShrink"]) =>
@@ -112,5 +112,42 @@ describe("a shrink that runs", () => {
   it("does not end an extend", () => {
     const facts = aVolume({ filesystem: { operationInProgress: "Extend", policyShrink: undefined } });
     expect(decide(facts, undefined, NO_CEILINGS)).not.toHaveProperty("stopsShrink");
+  });
+});
+
+describe("a shrink whose window closes", () => {
+  const nightly = (cron: string) =>
+    aPolicy({ behavior: { shrink: { cooldown: "1h", windows: [{ cron, duration: "3h", timeZone: "UTC" }] } } });
+  // It is 12:00.
+  const [OVER, OPEN] = [nightly("0 9 * * *"), nightly("0 10 * * *")];
+  const NEXT_MS = Date.parse("2026-11-21T09:00:00Z");
+
+  it("ends after its step, and the next window is when it goes on", () => {
+    expect(decide(shrinking("Running"), OVER, NO_CEILINGS)).toMatchObject({
+      ...{ kind: "hold", reason: "OutsideWindow", stopsShrink: true, nextEligibleMs: NEXT_MS },
+      message:
+        "the window of shrinks is over: the shrink that runs ends after its step, and the size stays as far as it has come",
+    });
+    expect(decide(shrinking("Stopping"), OVER, NO_CEILINGS)).not.toHaveProperty("stopsShrink");
+  });
+
+  it("goes on while a window is open, or where the policy has none", () => {
+    for (const policy of [OPEN, aPolicy()])
+      expect(decide(shrinking("Running"), policy, NO_CEILINGS)).toMatchObject({ reason: "OperationInProgress" });
+  });
+
+  it("is not begun either, where its node has not yet", () => {
+    const facts = aVolume({ usedRatio: 0.1, filesystem: { policyShrink: "Running" } });
+    expect(decide(facts, OVER, NO_CEILINGS)).toMatchObject({ reason: "OutsideWindow", stopsShrink: true });
+  });
+
+  it("says when the next one opens once it has ended, and not when its cooldown does, which is sooner", () => {
+    const endedAtMs = NOW_MS - 60_000;
+    const ended = { kind: "Shrink", outcome: "Cancelled", reason: "ShrinkCancelled" } as const;
+    const stopped = { ...ended, endedAtMs, floorBytes: undefined };
+    const facts = aVolume({ usedRatio: 0.1, filesystem: { lastOperation: stopped } });
+    expect(decide(facts, OVER, NO_CEILINGS)).toMatchObject({ reason: "OutsideWindow", nextEligibleMs: NEXT_MS });
+    const soon = nightly("30 12 * * *");
+    expect(decide(facts, soon, NO_CEILINGS)).toMatchObject({ reason: "ShrinkCancelled" });
   });
 });

@@ -91,6 +91,7 @@ function startEngine() {
       invalidate: () => {},
     },
     samples: { guide: () => true },
+    ruleErrors: { note: () => {} },
     metrics: createEngineMetrics(() => true),
     clusterRate: { take: () => true },
     epoch: () => 3,

@@ -83,6 +83,7 @@ function aWorld(at: { nowMs: number; monotonicMs: number }) {
     },
     metrics,
     clusterRate: { take: () => true },
+    ruleErrors: { note: () => {} },
     epoch: () => process.epoch,
     clock,
     log: createRecordingLog().log,
