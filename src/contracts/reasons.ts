@@ -19,6 +19,7 @@ export const HOLD_REASONS = [
   "PolicyInvalid", // the policy does not compile
   "PolicySuspended",
   "RecommendOnly", // a rule holds, its direction's mode is Recommend
+  "ApprovalRequired", // a change is planned, its mode is Approve, and no ScalingApproval covers it
   "CoolingDown",
   "RulePending", // the rule holds, not yet for its `for`
   "OutsideWindow",
@@ -93,6 +94,12 @@ export const CONDITION_REASONS = [
   "Compiled", // a policy is valid
   "CompileFailed",
   "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition
+  "InUse", // an approval has let a change be made
+  "Unused", // an approval, by no plan so far
+  "Expired", // an approval's notAfter is over
+  "TooNarrow", // a plan waits that an approval names and does not cover
+  "TooManyApprovals", // the oldest of a namespace count, and this approval is not among them
+  "ApprovalInvalid", // an approval cannot be read, and approves nothing
   "Rebuilt", // recreated from the records on the member
 ] as const;
 export type ConditionReason = (typeof CONDITION_REASONS)[number];

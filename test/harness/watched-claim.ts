@@ -57,6 +57,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
       caches,
       promises: createNamespacePromises(caches, clock),
       evaluationIntervalMs: 15_000,
+      approvals: { forClaim: () => [] },
       metricsStale: () => false,
     },
     policies: {
@@ -67,6 +68,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
     samples: { guide: () => true },
     metrics,
     clusterRate: { take: () => true },
+    onDecided: () => {},
     epoch: () => 3,
     clock,
     log: createRecordingLog().log,

@@ -2,16 +2,17 @@
 // them, and every answer, "leave it" included, has a public reason.
 import { withDetail } from "../../contracts/printable.ts";
 import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import type { HoldReason } from "../../contracts/reasons.ts";
-import { claimKey, type Facts } from "../facts/facts.ts";
+import { claimKey, type Facts, type ShrinkUnderWay } from "../facts/facts.ts";
 import { differenceOfClocks, unreliableFigures, unreliableReading, unreliableRecords } from "../facts/measurements.ts";
 import { predictSize } from "../facts/prediction.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
-import type { CompiledPolicy } from "../policies/compiled-policy.ts";
+import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import { forbiddenClass, holdForFailure } from "../sizing/sizes.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
-import { effectiveMode } from "./cooldowns.ts";
 import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
+import { approvalOf, effectiveMode } from "./modes.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
 import { Question } from "./question.ts";
 import { shrinkAsMeasured } from "./shrink.ts";
@@ -242,7 +243,7 @@ function ruleStillWaits(question: Question): Plan | undefined {
 }
 
 // Whether a shrink that runs, or was decided and has not started, is still wanted. People stop one by deleting or suspending its policy, or
-// by a mode that does not enforce shrinks: it ends after its step, and what was reached stays.
+// by a mode that does not enforce shrinks, and an approval ends by its time, or with it: the shrink ends after its step, and what was reached stays.
 
 /** Undefined: it is still wanted, or no policy has asked for it. */
 function stopUnwantedShrink(question: Question): HoldPlan | undefined {
@@ -264,7 +265,22 @@ function withdrawalOf(question: Question): { readonly reason: HoldReason; readon
   const { policy } = question;
   if (policy === undefined) return { reason: "NoPolicy", because: "no policy selects the claim" };
   if (policy.suspended) return { reason: "PolicySuspended", because: `policy ${policy.key} is suspended` };
-  const { mode, by } = effectiveMode(question, "shrink");
+  const { facts } = question;
+  const { shrinkUnderWay: shrink } = facts.filesystem;
+  const { mode, by } = effectiveMode(question, "shrink", ruleOf(policy, shrink));
   if (mode === "Recommend") return { reason: "RecommendOnly", because: `the mode of shrinks is Recommend${by}` };
-  return undefined;
+  if (mode === "Enforce") return undefined;
+  if (shrink === undefined) return { reason: "ApprovalRequired", because: `the mode of shrinks is Approve${by}` };
+  const needed = { action: "Shrink", sizeBytes: shrink.sizeBytes } as const;
+  return approvalOf(facts, needed) === undefined
+    ? {
+        reason: "ApprovalRequired",
+        because: `no ScalingApproval covers the shrink to ${formatBytes(shrink.sizeBytes)}${by}`,
+      }
+    : undefined;
+}
+
+function ruleOf(policy: CompiledPolicy, shrink: ShrinkUnderWay | undefined): CompiledRule | undefined {
+  if (shrink?.rule === undefined || shrink.policy !== policy.key) return undefined;
+  return policy.rules.find(({ name, action }) => name === shrink.rule && action === "Shrink");
 }

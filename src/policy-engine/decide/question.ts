@@ -4,8 +4,10 @@ import { MESSAGE_CHARACTERS, shortened } from "../../contracts/printable.ts";
 import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
 import type { Scope } from "../cel/term.ts";
 import { type Facts, heldForMs } from "../facts/facts.ts";
+import type { Approval, Needed } from "../policies/approvals.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
+import type { EffectiveMode } from "./modes.ts";
 import type { ChangePlan, Direction, HoldPlan, VainExtend } from "./plan.ts";
 import { evaluateRules, holds, type RuleRound, scopeOf } from "./rule-round.ts";
 
@@ -63,13 +65,15 @@ export class Question {
       rule: details.rule,
       uncappedBytes: details.uncappedBytes,
       preview: details.preview,
+      ...(details.awaits === undefined ? {} : { awaits: details.awaits }),
       nextEligibleMs: details.nextEligibleMs,
       ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
       heldRules: this.#round?.held,
     };
   }
 
-  change(wanted: WantedChange, message: string): ChangePlan {
+  /** `approval`: by which it is made; undefined: it needs none. */
+  change(wanted: WantedChange, approval: Approval | undefined, message: string): ChangePlan {
     return {
       kind: wanted.direction,
       reason: wanted.reason,
@@ -81,6 +85,7 @@ export class Question {
       sizeBytes: wanted.sizeBytes,
       members: wanted.members,
       growthBytes: wanted.growthBytes,
+      ...(approval === undefined ? {} : { approval }),
       ...(wanted.flap === true ? { flap: true } : {}),
       ...(wanted.peakBytes === undefined ? {} : { peakBytes: wanted.peakBytes }),
       vainExtend: wanted.vainExtend,
@@ -93,6 +98,7 @@ interface HoldDetails {
   readonly rule?: string | undefined;
   readonly uncappedBytes?: number | undefined;
   readonly preview?: string | undefined;
+  readonly awaits?: Needed | undefined;
   readonly nextEligibleMs?: number | undefined;
   readonly stopsShrink?: boolean;
 }
@@ -100,6 +106,7 @@ interface HoldDetails {
 /** A change whose size is within all bounds; whether it may be made now is still to be asked. */
 export interface WantedChange {
   readonly direction: Direction;
+  readonly mode: EffectiveMode;
   readonly reason: ChangeReason;
   /** The rule that asks for it; undefined for limits and requests. */
   readonly rule: CompiledRule | undefined;

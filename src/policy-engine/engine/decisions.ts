@@ -25,6 +25,7 @@ import { createNodeClocks, type NodeClocks } from "../samples/node-clocks.ts";
 import { admissionFor } from "../samples/sample-listener.ts";
 import { createSampleIntake, createSampleServer, type SampleServerEvents } from "../samples/sample-server.ts";
 import { createEngine, type Engine } from "./engine.ts";
+import { followApprovals } from "./follow-approvals.ts";
 import { createRateLimit } from "./own-limits.ts";
 import { createSlowPath } from "./slow-path.ts";
 
@@ -62,6 +63,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const decideAll = (): void => {
     void evaluateAll();
     reports.soon();
+    approving.soon();
   };
   const samples = createSampleServer(
     streamEvents(options, registry, nodeClocks, (handle) => engine.evaluate(handle)),
@@ -70,6 +72,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   );
   const promises = createNamespacePromises(caches, clock);
   const policies = createPolicyBook(caches, clock.monotonicMs, () => decideAll());
+  const approving = followApprovals(options, (handles) => engine.evaluateAll(handles));
   const slowPath = createSlowPath({
     ...prometheusFor(options),
     registry,
@@ -83,8 +86,9 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     client,
     events,
     registry,
-    world: { caches, promises, evaluationIntervalMs, metricsStale: slowPath.metricsStale },
+    world: { caches, promises, evaluationIntervalMs, approvals: approving.book, metricsStale: slowPath.metricsStale },
     policies,
+    onDecided: approving.decided,
     samples,
     metrics,
     clusterRate: createRateLimit(CHANGES_PER_SECOND),
@@ -103,7 +107,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     stop: async () => {
       policies.stop();
       await slowPath.stop();
-      await reports.stop();
+      await Promise.all([reports.stop(), approving.stop()]);
       await engine.settled();
     },
   };

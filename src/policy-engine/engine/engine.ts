@@ -6,7 +6,7 @@ import { type PlanWriting, writeOfGrant, writesOf } from "../apply/plan-writes.t
 import { sendGuidance } from "../apply/precautions.ts";
 import type { Plan } from "../decide/plan.ts";
 import { advanceVainExtends } from "../decide/vain-extends.ts";
-import { advanceRuleTimers, type Facts } from "../facts/facts.ts";
+import { advanceRuleTimers, type ClaimFacts, type Facts } from "../facts/facts.ts";
 import { growthHistoryFor } from "../facts/growth-history.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
 import type { VolumeRegistry, VolumeState } from "../gather/volume-registry.ts";
@@ -17,6 +17,8 @@ import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.t
 export interface EngineOptions extends PlanWriting {
   readonly registry: VolumeRegistry;
   readonly policies: PolicyBook;
+  /** Each volume's decision, before anything is written, on each replica. */
+  readonly onDecided: (handle: string, claim: ClaimFacts, plan: Plan) => void;
   /** Where guidance goes. */
   readonly samples: Pick<SampleServer, "guide">;
   readonly clock: Clock;
@@ -46,6 +48,7 @@ export function createEngine(options: EngineOptions): Engine {
     const states = handles.map((handle) => registry.get(handle));
     for (const decided of batch.decide(states, instantOf(clock))) {
       const { state, policy, plan, gathered } = decided;
+      options.onDecided(state.handle, gathered.facts.claim, plan);
       if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
     }

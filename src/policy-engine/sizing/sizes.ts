@@ -38,7 +38,7 @@ export function reachBytes(claim: ClaimFacts, policy: CompiledPolicy, ceilings: 
   return lowest(writtenBounds({ facts: { claim }, policy, ceilings })).bytes;
 }
 
-function lowest([first, ...rest]: Bounds): UpperBound {
+export function lowest([first, ...rest]: Bounds): UpperBound {
   return rest.reduce((least, bound) => (bound.bytes < least.bytes ? bound : least), first);
 }
 

@@ -39,7 +39,13 @@ function worldOf(names: readonly string[], promises = NOTHING_PROMISED): Decidin
     caches.filesystems.put(filesystem(name));
     caches.layouts.put(layout(name));
   }
-  return { caches, promises, evaluationIntervalMs: 15_000, metricsStale: () => false };
+  return {
+    caches,
+    promises,
+    evaluationIntervalMs: 15_000,
+    approvals: { forClaim: () => [] },
+    metricsStale: () => false,
+  };
 }
 
 const NOTHING_PROMISED: DecidingWorld["promises"] = {

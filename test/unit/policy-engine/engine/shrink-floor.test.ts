@@ -77,6 +77,7 @@ function startEngine() {
       caches,
       promises: createNamespacePromises(caches, clock),
       evaluationIntervalMs: 15_000,
+      approvals: { forClaim: () => [] },
       metricsStale: () => false,
     },
     policies: {
@@ -91,6 +92,7 @@ function startEngine() {
     samples: { guide: () => true },
     metrics: createEngineMetrics(() => true),
     clusterRate: { take: () => true },
+    onDecided: () => {},
     epoch: () => 3,
     clock,
     log: createRecordingLog().log,
