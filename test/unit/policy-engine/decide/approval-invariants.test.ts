@@ -1,15 +1,15 @@
 // What approvals can do for any facts whatever: they let happen what the policy plans, within its bounds, and nothing else.
 import { describe, expect } from "@jest/globals";
 import fc from "fast-check";
-import { GIB } from "../../../src/contracts/quantities/quantity.ts";
-import { decide } from "../../../src/policy-engine/decide/decide.ts";
-import type { Plan } from "../../../src/policy-engine/decide/plan.ts";
-import type { Facts } from "../../../src/policy-engine/facts/facts.ts";
-import type { Approval } from "../../../src/policy-engine/policies/approvals.ts";
-import type { CompiledPolicy } from "../../../src/policy-engine/policies/compiled-policy.ts";
-import { actingPolicy, anyCeilings, dueFacts, mixedFacts, mixedPolicy } from "../../builders/any-facts.ts";
-import { NOW_MS } from "../../builders/facts.ts";
-import { property } from "../../harness/property.ts";
+import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
+import { decide } from "../../../../src/policy-engine/decide/decide.ts";
+import type { Plan } from "../../../../src/policy-engine/decide/plan.ts";
+import type { Facts } from "../../../../src/policy-engine/facts/facts.ts";
+import type { Approval } from "../../../../src/policy-engine/policies/approvals.ts";
+import type { CompiledPolicy } from "../../../../src/policy-engine/policies/compiled-policy.ts";
+import { actingPolicy, anyCeilings, dueFacts, mixedFacts, mixedPolicy } from "../../../builders/any-facts.ts";
+import { NOW_MS } from "../../../builders/facts.ts";
+import { property } from "../../../harness/property.ts";
 
 const RUNS = 1000;
 const asking = (policy: CompiledPolicy, emergency = true): CompiledPolicy => ({
