@@ -24,9 +24,9 @@ import {
 import { admit } from "./cooldowns.ts";
 import { isFlap } from "./flaps.ts";
 import { AHEAD_MS, aheadOf } from "./growth-ahead.ts";
-import { type EffectiveMode, effectiveMode, FREE, mayNeedApproval, modeAbove } from "./modes.ts";
+import { effectiveMode, FREE, mayNeedApproval, modeAbove } from "./modes.ts";
 import type { Plan, VainExtend } from "./plan.ts";
-import type { Question, WantedChange } from "./question.ts";
+import type { EffectiveMode, Question, WantedChange } from "./question.ts";
 import type { RuleFailure } from "./rule-round.ts";
 import { isVain, stands, vainExtendBy } from "./vain-extends.ts";
 

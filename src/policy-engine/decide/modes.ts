@@ -1,5 +1,4 @@
 // What may be done with a wanted change: the mode of its rule or of its policy, the ceilings over both, and the approvals of its claim.
-import type { Mode } from "../../contracts/kinds/volume-policy.ts";
 import { withDetail } from "../../contracts/printable.ts";
 import { formatBytes, formatQuantity, GIB, MIB } from "../../contracts/quantities/quantity.ts";
 import type { Facts } from "../facts/facts.ts";
@@ -7,13 +6,7 @@ import { type Approval, coveringApproval, isWithin, type Needed } from "../polic
 import { freedom } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import type { Direction } from "./plan.ts";
-import type { Question } from "./question.ts";
-
-export interface EffectiveMode {
-  readonly mode: Mode;
-  /** Names the ceiling or the field that sets it, to follow its name; empty: the policy's own mode does. */
-  readonly by: string;
-}
+import type { EffectiveMode, Question } from "./question.ts";
 
 /** Of what no mode stands against: a raised request, and what is needed before a writer finds the disk full. */
 export const FREE: EffectiveMode = { mode: "Enforce", by: "" };

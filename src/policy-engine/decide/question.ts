@@ -1,5 +1,6 @@
 // One volume being decided: its facts, its policy, its ceilings. The rules are evaluated once, when a check first asks for them;
 // the plans that checks return are made here, so that each carries what the process needs to go on.
+import type { Mode } from "../../contracts/kinds/volume-policy.ts";
 import { MESSAGE_CHARACTERS, shortened } from "../../contracts/printable.ts";
 import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
 import type { Scope } from "../cel/term.ts";
@@ -7,7 +8,6 @@ import { type Facts, heldForMs } from "../facts/facts.ts";
 import type { Approval, Needed } from "../policies/approvals.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
-import type { EffectiveMode } from "./modes.ts";
 import type { ChangePlan, Direction, HoldPlan, VainExtend } from "./plan.ts";
 import { evaluateRules, holds, type RuleRound, scopeOf } from "./rule-round.ts";
 
@@ -92,6 +92,13 @@ export class Question {
       heldRules: this.#round?.held,
     };
   }
+}
+
+/** What may be done with a change. */
+export interface EffectiveMode {
+  readonly mode: Mode;
+  /** Names the ceiling or the field that sets it, to follow its name; empty: the policy's own mode does. */
+  readonly by: string;
 }
 
 interface HoldDetails {
