@@ -21,6 +21,7 @@ export const HOLD_REASONS = [
   "Paused", // by the claim's annotation: what its policy's rules ask for waits
   "PauseUnreadable", // the annotation cannot be read as a time, or is too far ahead: nothing shrinks
   "RecommendOnly", // a rule holds, its direction's mode is Recommend
+  "ApprovalRequired", // a change is planned, its mode is Approve, and no ScalingApproval covers it
   "CoolingDown",
   "RulePending", // the rule holds, not yet for its `for`
   "OutsideWindow",
@@ -100,6 +101,12 @@ export const CONDITION_REASONS = [
   "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition, the others are not Ready
   "Shadowed", // others decide all claims that the policy selects
   "CappedByRequest", // no ceiling stands over its claims, so they stop at 10 times their request, under limits.max
+  "InUse", // an approval has let a change be made
+  "Unused", // an approval, by no plan so far
+  "Expired", // an approval's notAfter is over
+  "TooNarrow", // a plan waits that an approval names and does not cover
+  "TooManyApprovals", // the oldest of a namespace count, and this approval is not among them
+  "ApprovalInvalid", // an approval cannot be read, and approves nothing
   "Rebuilt", // recreated from the records on the member
 ] as const;
 export type ConditionReason = (typeof CONDITION_REASONS)[number];

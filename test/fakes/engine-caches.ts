@@ -2,6 +2,7 @@
 
 import type { Filesystem } from "../../src/contracts/kinds/filesystem.ts";
 import type { FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import type { ScalingApproval } from "../../src/contracts/kinds/scaling-approval.ts";
 import type { ClusterVolumePolicy, VolumePolicy } from "../../src/contracts/kinds/volume-policy.ts";
 import type {
   Namespace,
@@ -24,6 +25,7 @@ interface Kinds {
   readonly quotas: FilledCache<ResourceQuota>;
   readonly policies: FilledCache<VolumePolicy>;
   readonly clusterPolicies: FilledCache<ClusterVolumePolicy>;
+  readonly approvals: FilledCache<ScalingApproval>;
 }
 
 export function engineCaches(): EngineCaches {
@@ -39,6 +41,7 @@ export function engineCaches(): EngineCaches {
     quotas: filledCache({ namespace: ({ metadata: { namespace = "" } }) => [namespace] }),
     policies: filledCache(),
     clusterPolicies: filledCache(),
+    approvals: filledCache(),
   };
   return { ...kinds, ...reflectorSet(Object.values(kinds)) };
 }

@@ -60,6 +60,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
       promises: createNamespacePromises(caches, clock),
       rates,
       evaluationIntervalMs: 15_000,
+      approvals: { forClaim: () => [] },
       metricsStale: () => false,
     },
     policies: {
@@ -71,6 +72,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
     ruleErrors: { note: () => {} },
     metrics,
     clusterRate: { take: () => true },
+    onDecided: () => {},
     epoch: () => 3,
     clock,
     log: createRecordingLog().log,

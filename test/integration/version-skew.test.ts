@@ -288,7 +288,7 @@ describe.each(VERSIONS)("what %s has left", (version) => {
         const { name, namespace, annotations } = metadata;
         const object = { apiVersion, kind, metadata: { name, namespace } };
         const options = { fieldManager: "test", force: true };
-        const own = { ...object, metadata: { ...object.metadata, annotations }, spec: withModesOfToday(spec) };
+        const own = { ...object, metadata: { ...object.metadata, annotations }, spec };
         let kept: KubeObject = await server.client.apply("test/stored", resource, own, options);
         if (status !== undefined)
           kept = await server.client.apply(
@@ -302,8 +302,3 @@ describe.each(VERSIONS)("what %s has left", (version) => {
     );
   });
 });
-
-/** Mode Approve is read as Recommend, and refused where it is written. */
-function withModesOfToday(spec: object): object {
-  return JSON.parse(JSON.stringify(spec).replaceAll('"Approve"', '"Recommend"')) as object;
-}

@@ -31,6 +31,7 @@ describeWithKubectl("the foundation", () => {
     expect(names).toEqual([
       "CustomResourceDefinition volumepolicies.tidemark.dev",
       "CustomResourceDefinition clustervolumepolicies.tidemark.dev",
+      "CustomResourceDefinition scalingapprovals.tidemark.dev",
       "CustomResourceDefinition filesystems.tidemark.dev",
       "CustomResourceDefinition filesystemlayouts.tidemark.dev",
       "CustomResourceDefinition logicalvolumes.tidemark.dev",
@@ -40,6 +41,7 @@ describeWithKubectl("the foundation", () => {
       `Namespace ${MEMBER_NAMESPACE}`,
       "ClusterRole tidemark-view",
       "ClusterRole tidemark-edit",
+      "ClusterRole tidemark-approver",
       "ValidatingAdmissionPolicy tidemark-member-guard",
       "ValidatingAdmissionPolicyBinding tidemark-member-guard",
       "ValidatingAdmissionPolicy tidemark-root-guard",

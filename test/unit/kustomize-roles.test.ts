@@ -6,6 +6,7 @@ import * as filesystems from "../../src/contracts/kinds/filesystem.ts";
 import * as layouts from "../../src/contracts/kinds/filesystem-layout.ts";
 import * as logicalVolumes from "../../src/contracts/kinds/logical-volume.ts";
 import * as nodeStorages from "../../src/contracts/kinds/node-storage.ts";
+import * as approvals from "../../src/contracts/kinds/scaling-approval.ts";
 import * as policies from "../../src/contracts/kinds/volume-policy.ts";
 import type { KubeObject, Resource } from "../../src/contracts/kubernetes/object.ts";
 import * as builtIn from "../../src/contracts/kubernetes/resources.ts";
@@ -30,9 +31,15 @@ const webhookManifests = hasKubectl() ? manifestsOf(kustomizeWith("base", {}, WE
 
 /** Every resource constant by its name. */
 const RESOURCES = new Map(
-  Object.entries({ ...filesystems, ...layouts, ...logicalVolumes, ...nodeStorages, ...policies, ...builtIn }).filter(
-    (entry): entry is [string, Resource<KubeObject>] => isResource(entry[1]),
-  ),
+  Object.entries({
+    ...filesystems,
+    ...layouts,
+    ...logicalVolumes,
+    ...nodeStorages,
+    ...approvals,
+    ...policies,
+    ...builtIn,
+  }).filter((entry): entry is [string, Resource<KubeObject>] => isResource(entry[1])),
 );
 
 function isResource(value: unknown): value is Resource<KubeObject> {
@@ -214,6 +221,21 @@ describeWithKubectl("the roles in kustomize/base", () => {
       "tidemark-ca-publisher",
       "tidemark-policy-ca-publisher",
     ]);
+  });
+
+  it("let who writes policies approve nothing, who approves write no policy, and no process write an approval", () => {
+    const writers = (resource: string): string[] =>
+      [...foundation, ...webhookManifests]
+        .filter(({ rules = [] }) =>
+          rules.some(
+            ({ resources, verbs }) => resources.includes(resource) && /create|update|patch|delete/.test(verbs.join()),
+          ),
+        )
+        .map(({ metadata }) => metadata.name);
+    expect(writers("volumepolicies")).toEqual(["tidemark-edit"]);
+    expect(writers("scalingapprovals")).toEqual(["tidemark-approver"]);
+    const approver = foundation.find(({ metadata }) => metadata.name === "tidemark-approver");
+    expect(Object.keys(approver?.metadata.labels ?? {}).filter((label) => /rbac/.test(label))).toEqual([]);
   });
 
   it("have no wildcard, and no verb that gives rights away", () => {

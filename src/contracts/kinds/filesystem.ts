@@ -107,7 +107,11 @@ const scalingFields = {
   message: messageField,
   target: quantity("The planned size. Absent for hold.").optional(),
   uncapped: quantity("The size the rule asks for, before limits, ceilings and steps.").optional(),
-  preview: z.string().max(1024).meta({ description: "What mode Enforce would do, in mode Recommend." }).optional(),
+  preview: z
+    .string()
+    .max(1024)
+    .meta({ description: "What mode Enforce would do, in mode Approve or Recommend." })
+    .optional(),
   decidedAt: timestamp("When this plan was first decided.").optional(),
   nextEligibleTime: timestamp(
     "The earliest time of the next change, by cooldown, maintenance window, daily limit or ceiling.",

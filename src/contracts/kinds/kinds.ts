@@ -6,6 +6,7 @@ import { filesystemSpec, filesystemStatus } from "./filesystem.ts";
 import { filesystemLayoutSpec, filesystemLayoutStatus } from "./filesystem-layout.ts";
 import { logicalVolumeSpec, logicalVolumeStatus } from "./logical-volume.ts";
 import { nodeStorageSpec, nodeStorageStatus } from "./node-storage.ts";
+import { scalingApprovalSpec, scalingApprovalStatus } from "./scaling-approval.ts";
 import { clusterVolumePolicySpec, type PolicyStatus, policyStatus, volumePolicySpec } from "./volume-policy.ts";
 
 const AGE: PrinterColumn = { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" };
@@ -77,6 +78,24 @@ export const KINDS: CrdDescription[] = [
     status: policyStatus,
     firstStatus: UNREAD_POLICY,
     columns: policyColumns,
+  },
+  {
+    kind: "ScalingApproval",
+    plural: "scalingapprovals",
+    shortNames: ["sappr"],
+    scope: "Namespaced",
+    description: "ScalingApproval approves changes of claims' volumes that policies of mode Approve plan.",
+    spec: scalingApprovalSpec,
+    status: scalingApprovalStatus,
+    columns: [
+      { name: "Action", type: "string", jsonPath: ".spec.action" },
+      { name: "Not Above", type: "string", jsonPath: ".spec.notAbove" },
+      { name: "Not Below", type: "string", jsonPath: ".spec.notBelow" },
+      { name: "Not After", type: "string", jsonPath: ".spec.notAfter" },
+      { name: "Use", type: "string", jsonPath: '.status.conditions[?(@.type=="InUse")].reason' },
+      { name: "Too Narrow", type: "string", jsonPath: '.status.conditions[?(@.type=="TooNarrow")].status' },
+      AGE,
+    ],
   },
   {
     kind: "Filesystem",

@@ -30,7 +30,7 @@ import { trimSchedule } from "./trim.ts";
 const CLAIM_BACKENDS = ["Disabled", "Enabled"] as const;
 export type ClaimBackend = (typeof CLAIM_BACKENDS)[number];
 
-const MODES = ["Enforce", "Recommend"] as const;
+const MODES = ["Enforce", "Approve", "Recommend"] as const;
 export type Mode = (typeof MODES)[number];
 /** What an absent mode means: the API server writes it down, the policy-engine reads it so. */
 export const DEFAULT_MODES = { extend: "Enforce", shrink: "Recommend" } as const satisfies Record<string, Mode>;
@@ -64,6 +64,13 @@ const rule = z
     to: writtenSize("Change to this size.").optional(),
     toExpression: celExpression("CEL expression that evaluates to bytes: change to this size.").optional(),
     for: duration("How long the condition must be true without interruption. Default: 0s.").optional(),
+    mode: z
+      .enum(MODES)
+      .meta({
+        description:
+          "What to do with the changes of this rule: Enforce, Approve or Recommend. A ceiling of its direction still applies. Default: the policy's mode of the rule's direction.",
+      })
+      .optional(),
     messageExpression: celExpression(
       "CEL expression that evaluates to string: appended to the reason in the status. Default: empty.",
     ).optional(),
@@ -114,7 +121,8 @@ const mode = z
       .optional(),
   })
   .meta({
-    description: "For each direction: Enforce acts, Recommend only reports what it would do.",
+    description:
+      "For each direction: Enforce acts, Approve acts once a ScalingApproval covers the change, Recommend only reports what it would do.",
     default: {},
   });
 
@@ -145,6 +153,16 @@ const policyFields = {
     })
     .optional(),
   mode: mode.optional(),
+  approveAbove: writtenSize(
+    "Extends to more than this need a ScalingApproval, although their mode is Enforce; up to it they do not. It says nothing about shrinks. Default: the mode alone decides.",
+  ).optional(),
+  emergency: z
+    .enum(["Enabled", "Disabled"])
+    .meta({
+      description:
+        "Enabled: a volume that is nearly full grows a little without the approval that mode Approve or approveAbove asks for, and its agent may do so by itself. Disabled: neither, the disk may become full. Default: Enabled.",
+    })
+    .optional(),
   limits: limits.optional(),
   variables: keyedList(
     variable.meta({ description: "A named expression." }),
@@ -209,7 +227,7 @@ const ceilings = z
         shrink: modeOf("The strongest mode allowed for shrinks. Default: Enforce.").optional(),
       })
       .meta({
-        description: "The strongest mode that policies may use, for each direction: Enforce > Recommend.",
+        description: "The strongest mode that policies may use, for each direction: Enforce > Approve > Recommend.",
       })
       .optional(),
     bytesPerNamespace: writtenSize(

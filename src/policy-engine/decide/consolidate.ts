@@ -10,6 +10,7 @@ import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { describeLowerBound, lowerBound, reserveBytes, upperBound } from "../sizing/sizes.ts";
 import { admit } from "./cooldowns.ts";
 import { stabilizationMsOf } from "./flaps.ts";
+import { effectiveMode } from "./modes.ts";
 import type { Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import { holdAfterLastShrink, profileObstacle } from "./shrink.ts";
@@ -26,7 +27,7 @@ export function fewerMembersAreWanted(question: Question): Plan | undefined {
   if (wanted === undefined || policy === undefined) return undefined;
   if (facts.metricsStale)
     return question.hold("StaleMetrics", `${wanted.because}; Prometheus gives no fresh answer: no data is moved`);
-  const change = changeOf(wanted);
+  const change = changeOf(question, wanted);
   return (
     holdForObstacle(question, wanted) ??
     holdForMinimum(question, wanted) ??
@@ -37,9 +38,10 @@ export function fewerMembersAreWanted(question: Question): Plan | undefined {
   );
 }
 
-function changeOf({ members, growthBytes, sizeBytes, because }: ConsolidationFacts): WantedChange {
+function changeOf(question: Question, { members, growthBytes, sizeBytes, because }: ConsolidationFacts): WantedChange {
   return {
     direction: "shrink",
+    mode: effectiveMode(question, "shrink", undefined),
     reason: "AttachSlotsNeeded",
     rule: undefined,
     uncappedBytes: sizeBytes,

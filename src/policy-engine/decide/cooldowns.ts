@@ -1,11 +1,11 @@
-// Whether a wanted change may be made now: the direction's mode, then its cooldown, counts and windows. What is urgent waits for
-// the mode, and after it came to nothing twice; a raised request waits after a failure.
-import type { Mode } from "../../contracts/kinds/volume-policy.ts";
+// Whether a wanted change may be made now: its mode, with what that needs of approvals, then the direction's cooldown, counts and windows.
+// What is urgent waits for the mode, and after it came to nothing twice; a raised request waits after a failure.
 import { formatDuration } from "../../contracts/quantities/duration.ts";
 import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import type { FilesystemFacts, RecentChanges } from "../facts/facts.ts";
-import { freedom } from "../policies/ceilings.ts";
+import type { Approval, Needed } from "../policies/approvals.ts";
 import type { Pace } from "../policies/compiled-policy.ts";
+import { approvalOf, approvalText } from "./modes.ts";
 import type { HoldPlan, Plan, WaitsFor } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 
@@ -21,31 +21,32 @@ const SHRINK_BACKOFF_MAX_MS = HOUR_MS;
 
 /** The change as a plan, or why it is not made now. */
 export function admit(question: Question, wanted: WantedChange): Plan {
-  return (
-    holdForMode(question, wanted) ??
-    holdForPace(question, wanted) ??
-    question.change(wanted, describe(question, wanted))
-  );
+  const consent = consentTo(question, wanted);
+  if (consent !== undefined && "kind" in consent) return consent;
+  return holdForPace(question, wanted) ?? question.change(wanted, consent, describe(question, wanted, consent));
 }
 
-// A raised request is the claim's own promise: no policy's mode stands against it.
-function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undefined {
-  if (wanted.reason === "RequestRaised" || question.policy === undefined) return undefined;
-  const { mode, by } = effectiveMode(question, wanted.direction);
+/** What the mode says to it: a hold, the approval by which it is made, or undefined, which lets it be made without one. */
+function consentTo(question: Question, wanted: WantedChange): HoldPlan | Approval | undefined {
+  const { mode, by } = wanted.mode;
   if (mode === "Enforce") return undefined;
-  const details = detailsOf(wanted, { preview: preview(question, wanted) });
-  return question.hold("RecommendOnly", `${wanted.because}; the mode is Recommend${by}: nothing is changed`, details);
-}
-
-/** The policy's mode, or the ceiling's where that is stricter; `by` names that one. */
-export function effectiveMode(
-  { policy, ceilings }: Question,
-  direction: WantedChange["direction"],
-): { mode: Mode; by: string } {
-  const mode = policy?.mode[direction] ?? "Enforce";
-  const ceiling = ceilings.modes[direction];
-  if (ceiling === undefined || freedom(ceiling.value) >= freedom(mode)) return { mode, by: "" };
-  return { mode: ceiling.value, by: ` by ClusterVolumePolicy ${ceiling.policy}` };
+  const shown = preview(question, wanted);
+  if (mode === "Recommend")
+    return question.hold(
+      "RecommendOnly",
+      `${wanted.because}; the mode is Recommend${by}: nothing is changed`,
+      detailsOf(wanted, { preview: shown }),
+    );
+  const needed: Needed = { action: wanted.direction === "extend" ? "Extend" : "Shrink", sizeBytes: wanted.sizeBytes };
+  const { facts } = question;
+  return (
+    approvalOf(facts, needed) ??
+    question.hold(
+      "ApprovalRequired",
+      approvalText(facts, needed, by, wanted.because),
+      detailsOf(wanted, { preview: shown, awaits: needed }),
+    )
+  );
 }
 
 function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undefined {
@@ -188,7 +189,10 @@ export function orOutsideWindow(question: Question, wanted: WantedChange, pace: 
   return (outside.nextEligibleMs ?? Number.POSITIVE_INFINITY) > plan.nextEligibleMs ? outside : plan;
 }
 
-function detailsOf(wanted: WantedChange, more: { preview?: string; nextEligibleMs?: number | undefined }) {
+function detailsOf(
+  wanted: WantedChange,
+  more: { preview?: string; awaits?: Needed; nextEligibleMs?: number | undefined },
+) {
   return { rule: wanted.rule?.name, uncappedBytes: wanted.uncappedBytes, ...more };
 }
 
@@ -198,11 +202,12 @@ function preview({ facts }: Question, { direction, sizeBytes, members }: WantedC
 }
 
 // The whole story in one sentence; the rule's own message is added where it has one and can be evaluated.
-function describe(question: Question, wanted: WantedChange): string {
+function describe(question: Question, wanted: WantedChange, approval: Approval | undefined): string {
   const { rule, cappedBy } = wanted;
   const by = rule === undefined ? "" : `${rule.name}: `;
   const cap = cappedBy === undefined ? "" : `, capped by ${cappedBy}`;
+  const consent = approval === undefined ? "" : `, approved by ${approval.name}`;
   const own = rule?.message?.evaluate(question.scope);
   const added = own?.ok === true ? ` (${own.value})` : "";
-  return `${by}${wanted.because}; ${preview(question, wanted)}${cap}${added}`;
+  return `${by}${wanted.because}; ${preview(question, wanted)}${cap}${consent}${added}`;
 }

@@ -3,7 +3,7 @@ import { EMERGENCY_LIFE_MS } from "../../contracts/kinds/grant.ts";
 import type { Facts } from "../facts/facts.ts";
 import { unreliableReading, unreliableRecords } from "../facts/measurements.ts";
 import { predictUse } from "../facts/prediction.ts";
-import { type Ceilings, freedom } from "../policies/ceilings.ts";
+import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import {
   candidateSize,
@@ -14,8 +14,9 @@ import {
   upperBound,
   writtenBound,
 } from "../sizing/sizes.ts";
-import { relievedSize } from "./extend.ts";
+import { relievedSize, unapprovedBytes, unapprovedSize } from "./extend.ts";
 import { aheadOf } from "./growth-ahead.ts";
+import { effectiveMode, mayNeedApproval } from "./modes.ts";
 import { Question } from "./question.ts";
 import { scopeOf } from "./rule-round.ts";
 import { stands } from "./vain-extends.ts";
@@ -52,9 +53,12 @@ export function emergencyGrant(
   if (policy === undefined || !mayExtend(question, policy)) return undefined;
   const { reading, sizeBytes: fromBytes } = facts.filesystem;
   if (reading === undefined || isGrantUncertain(facts)) return undefined;
-  const atBytes = minAvailableBytes(policy.limits, reading.capacityBytes, reading.growthBytesPerSecond);
+  const guardedBytes = minAvailableBytes(policy.limits, reading.capacityBytes, reading.growthBytesPerSecond);
+  const needsApproval = mayNeedApproval(policy, effectiveMode(question, "extend", undefined));
+  const atBytes = needsApproval ? unapprovedBytes(guardedBytes, reading.capacityBytes) : guardedBytes;
   const crossing = new Question(predictUse(facts, Math.max(0, reading.capacityBytes - atBytes)), policy, ceilings);
-  const wantedBytes = roundUpToMiB(stepSize(crossing, policy, atBytes));
+  const stepBytes = needsApproval ? unapprovedStep(crossing, policy, atBytes) : stepSize(crossing, policy, atBytes);
+  const wantedBytes = roundUpToMiB(stepBytes);
   const sizeBytes = Math.min(
     wantedBytes,
     roundDownToMiB(upperBound(question).bytes),
@@ -73,21 +77,38 @@ export function grantLimit(facts: Facts, policy: CompiledPolicy | undefined, cei
 }
 
 function mayExtend(question: Question, policy: CompiledPolicy): boolean {
-  const { facts, ceilings } = question;
-  if (policy.suspended || !policy.guardsMinAvailable || facts.claim.deleting) return false;
+  const { facts } = question;
+  if (policy.suspended || !policy.guardsMinAvailable || facts.claim.deleting || !policy.growsInEmergencies)
+    return false;
   // What a claim is given comes from its own driver: no node can do that by itself.
   if (facts.claim.backend === "claim" || forbiddenClass(question) !== undefined) return false;
-  return policy.mode.extend === "Enforce" && freedom(ceilings.modes.extend?.value ?? "Enforce") === freedom("Enforce");
+  return effectiveMode(question, "extend", undefined).mode !== "Recommend";
 }
 
 // One step of the policy: as its Extend rules would size it at the crossing, whichever of them fires.
 function stepSize(crossing: Question, policy: CompiledPolicy, atBytes: number): number {
   const usedBytes = crossing.facts.filesystem.reading?.usedBytes ?? 0;
-  const candidates = policy.rules
-    .filter((rule) => rule.action === "Extend")
+  return Math.max(relievedSize(crossing, policy, usedBytes, atBytes), ...sizesByRules(crossing, policy, usedBytes));
+}
+
+// An agent takes nothing that needs an approval: the least that is guarded without one, or what is enforced up to approveAbove.
+function unapprovedStep(crossing: Question, policy: CompiledPolicy, atBytes: number): number {
+  const usedBytes = crossing.facts.filesystem.reading?.usedBytes ?? 0;
+  const isEnforced = effectiveMode(crossing, "extend", undefined).mode === "Enforce";
+  const relieved = isEnforced ? [relievedSize(crossing, policy, usedBytes, atBytes)] : [];
+  const mostBytes = roundDownToMiB(policy.approveAboveBytes ?? Number.POSITIVE_INFINITY);
+  const enforced = [...relieved, ...sizesByRules(crossing, policy, usedBytes)].map((bytes) =>
+    Math.min(bytes, mostBytes),
+  );
+  return Math.max(unapprovedSize(crossing, usedBytes, atBytes), ...enforced);
+}
+
+/** Of the Extend rules that are enforced. */
+function sizesByRules(crossing: Question, policy: CompiledPolicy, usedBytes: number): number[] {
+  return policy.rules
+    .filter((rule) => rule.action === "Extend" && effectiveMode(crossing, "extend", rule).mode === "Enforce")
     .map((rule) => candidateSize(crossing, rule, usedBytes))
     .filter((size) => typeof size === "number");
-  return Math.max(relievedSize(crossing, policy, usedBytes, atBytes), ...candidates);
 }
 
 // From how many used bytes on a filesystem would be extended: what an agent needs to know to sample as often as it must, and no

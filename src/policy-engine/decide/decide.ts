@@ -3,19 +3,21 @@
 import { PAUSED_UNTIL_ANNOTATION } from "../../contracts/names.ts";
 import { withDetail } from "../../contracts/printable.ts";
 import { formatDuration } from "../../contracts/quantities/duration.ts";
+import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import type { HoldReason } from "../../contracts/reasons.ts";
-import { claimKey, type Facts } from "../facts/facts.ts";
+import { claimKey, type Facts, type ShrinkUnderWay } from "../facts/facts.ts";
 import { differenceOfClocks, unreliableFigures, unreliableReading, unreliableRecords } from "../facts/measurements.ts";
 import { pauseOf } from "../facts/pause.ts";
 import { predictSize } from "../facts/prediction.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
-import type { CompiledPolicy } from "../policies/compiled-policy.ts";
+import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import { forbiddenClass, holdForFailure } from "../sizing/sizes.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
-import { closedUntil, effectiveMode } from "./cooldowns.ts";
+import { closedUntil } from "./cooldowns.ts";
 import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
+import { approvalOf, effectiveMode } from "./modes.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
-import { Question } from "./question.ts";
+import { type EffectiveMode, Question } from "./question.ts";
 import { shrinkAsMeasured } from "./shrink.ts";
 
 /** A check answers with a plan, or leaves the answer to the next one. */
@@ -265,8 +267,8 @@ function ruleStillWaits(question: Question): Plan | undefined {
 }
 
 // Whether a shrink that runs, or was decided and has not started, is still wanted. People stop one by deleting or suspending its policy, by
-// a mode that does not enforce shrinks, or by pausing the claim, and the end of its window does: it ends after its step, and what was reached
-// stays.
+// a mode that does not enforce shrinks, or by pausing the claim, and an approval ends by its time, or with it, and the window of a shrink: it
+// ends after its step, and what was reached stays.
 
 /** Undefined: it is still wanted, or no policy has asked for it. */
 function stopUnwantedShrink(question: Question): HoldPlan | undefined {
@@ -295,15 +297,37 @@ function withdrawalOf(question: Question): Withdrawal | undefined {
   const { policy, facts } = question;
   if (policy === undefined) return { reason: "NoPolicy", because: "no policy selects the claim" };
   if (policy.suspended) return { reason: "PolicySuspended", because: `policy ${policy.key} is suspended` };
-  const { mode, by } = effectiveMode(question, "shrink");
+  const { mode, by } = effectiveMode(question, "shrink", ruleOf(policy, facts.filesystem.shrinkUnderWay));
   if (mode === "Recommend") return { reason: "RecommendOnly", because: `the mode of shrinks is Recommend${by}` };
+  return unapproved(question, { mode, by }) ?? pauseWithdrawal(facts) ?? windowWithdrawal(policy, facts);
+}
+
+function unapproved({ facts }: Question, { mode, by }: EffectiveMode): Withdrawal | undefined {
+  const { shrinkUnderWay: shrink } = facts.filesystem;
+  if (mode === "Enforce") return undefined;
+  if (shrink === undefined) return { reason: "ApprovalRequired", because: `the mode of shrinks is Approve${by}` };
+  if (approvalOf(facts, { action: "Shrink", sizeBytes: shrink.sizeBytes }) !== undefined) return undefined;
+  const because = `no ScalingApproval covers the shrink to ${formatBytes(shrink.sizeBytes)}${by}`;
+  return { reason: "ApprovalRequired", because };
+}
+
+function pauseWithdrawal(facts: Facts): Withdrawal | undefined {
   const pause = pauseOf(facts);
   if (pause?.kind === "Paused") {
     const nextEligibleMs = pause.untilMs;
     return { reason: "Paused", because: `the claim is paused until ${timeText(nextEligibleMs)}`, nextEligibleMs };
   }
-  if (pause !== undefined) return { reason: "PauseUnreadable", because: `correct ${PAUSED_UNTIL_ANNOTATION}` };
-  const closed = closedUntil(policy.shrink, facts.nowMs);
-  if (closed === undefined) return undefined;
-  return { reason: "OutsideWindow", because: "the window of shrinks is over", nextEligibleMs: closed.opensMs };
+  return pause && { reason: "PauseUnreadable", because: `correct ${PAUSED_UNTIL_ANNOTATION}` };
+}
+
+function windowWithdrawal(policy: CompiledPolicy, { nowMs }: Facts): Withdrawal | undefined {
+  const closed = closedUntil(policy.shrink, nowMs);
+  return (
+    closed && { reason: "OutsideWindow", because: "the window of shrinks is over", nextEligibleMs: closed.opensMs }
+  );
+}
+
+function ruleOf(policy: CompiledPolicy, shrink: ShrinkUnderWay | undefined): CompiledRule | undefined {
+  if (shrink?.rule === undefined || shrink.policy !== policy.key) return undefined;
+  return policy.rules.find(({ name, action }) => name === shrink.rule && action === "Shrink");
 }

@@ -4,6 +4,7 @@ import { formatDuration } from "../../contracts/quantities/duration.ts";
 import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import { formatPercent } from "../../contracts/quantities/ratio.ts";
 import { claimKey, type Facts } from "../facts/facts.ts";
+import type { Approval } from "../policies/approvals.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule, PolicyProblem } from "../policies/compiled-policy.ts";
 import { candidateSize, describeLowerBound, lowerBound, minAvailableBytes, upperBound } from "../sizing/sizes.ts";
@@ -88,9 +89,15 @@ function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): Explain
       "changes in 24h",
       `${counted(facts.changes.extendsAtMs, "extend")}, ${counted(facts.changes.shrinksAtMs, "shrink")}`,
     ),
+    ...(facts.approvals ?? []).map((approval) => lasting("approval", describeApproval(approval))),
     ...explainWindows(facts, policy),
     ...explainGrowth(facts, policy),
   ];
+}
+
+function describeApproval({ name, action, boundBytes, notAfterMs }: Approval): string {
+  const bound = action === "Extend" ? "up to" : "down to";
+  return `${name}: ${action} ${bound} ${formatBytes(boundBytes)} until ${new Date(notAfterMs).toISOString()}`;
 }
 
 function counted({ length }: readonly number[], what: string): string {

@@ -6,12 +6,14 @@ import { formatBytes } from "../../contracts/quantities/quantity.ts";
 import { formatPercent } from "../../contracts/quantities/ratio.ts";
 import type { ChangeReason } from "../../contracts/reasons.ts";
 import { isPaused } from "../facts/pause.ts";
+import { freedom } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import {
   candidateSize,
   describeLowerBound,
   holdForFailure,
   lowerBound,
+  lowest,
   minAvailableBytes,
   namesSize,
   roundDownToMiB,
@@ -23,18 +25,24 @@ import {
 import { admit } from "./cooldowns.ts";
 import { isFlap } from "./flaps.ts";
 import { AHEAD_MS, aheadOf } from "./growth-ahead.ts";
+import { effectiveMode, FREE, mayNeedApproval, modeAbove } from "./modes.ts";
 import type { Plan, VainExtend } from "./plan.ts";
-import type { Question, WantedChange } from "./question.ts";
+import type { EffectiveMode, Question, WantedChange } from "./question.ts";
 import type { RuleFailure } from "./rule-round.ts";
 import { isVain, stands, vainExtendBy } from "./vain-extends.ts";
 
 /** One reason to be larger. */
 interface Candidate {
   readonly reason: ChangeReason;
+  readonly mode: EffectiveMode;
+  /** The policy's approveAbove holds it, too: what it asks for beyond needs an approval. */
+  readonly isBounded: boolean;
   readonly rule: CompiledRule | undefined;
   readonly sizeBytes: number;
   readonly because: string;
   readonly urgent: boolean;
+  /** What it has to end at, besides the bounds of all. */
+  readonly limit?: UpperBound | undefined;
   readonly vainExtend?: VainExtend | undefined;
 }
 
@@ -51,7 +59,7 @@ export function extendAsDeclared(question: Question): Plan | undefined {
 /** What extends on good measurements. Undefined: nothing asks for it. */
 export function extendAsMeasured(question: Question): Plan | undefined {
   const { candidates, failure, vain, early } = candidatesOfRules(question);
-  const plan = extendTo(question, [candidateOfMinimum(question), candidateOfMinAvailable(question), ...candidates]);
+  const plan = extendTo(question, [candidateOfMinimum(question), ...candidatesOfMinAvailable(question), ...candidates]);
   return (
     plan ??
     (failure && holdForFailure(question, failure)) ??
@@ -62,7 +70,20 @@ export function extendAsMeasured(question: Question): Plan | undefined {
 
 /** Extends when minAvailable is crossed, and for nothing else: what may cancel a running shrink. */
 export function extendForMinAvailable(question: Question): Plan | undefined {
-  return extendTo(question, [candidateOfMinAvailable(question)]);
+  return extendTo(question, candidatesOfMinAvailable(question));
+}
+
+/** Without an approval no more than this is guarded, and given once again: minAvailable is its policy's author's to write. */
+const UNAPPROVED_CAPACITY_RATIO = 0.2;
+
+/** What a policy that needs approvals guards without one, bytes available. */
+export function unapprovedBytes(wantedBytes: number, capacityBytes: number): number {
+  return Math.min(wantedBytes, Math.floor(UNAPPROVED_CAPACITY_RATIO * capacityBytes));
+}
+
+/** The size at which twice that is available. */
+export function unapprovedSize(question: Question, usedBytes: number, guardedBytes: number): number {
+  return sizeForCapacity(question, usedBytes + 2 * guardedBytes);
 }
 
 /** The size at which twice minAvailable is available, and at least one step more than now. */
@@ -80,7 +101,8 @@ function candidateOfRequest({ facts }: Question): Candidate | undefined {
   const { raisedRequestBytes: requestBytes } = facts.claim;
   if (requestBytes === undefined || !(requestBytes > facts.filesystem.sizeBytes)) return undefined;
   const because = `the claim's request was raised to ${formatBytes(requestBytes)}`;
-  return { reason: "RequestRaised", rule: undefined, sizeBytes: requestBytes, because, urgent: true };
+  const asked = { rule: undefined, sizeBytes: requestBytes, because, urgent: true };
+  return { reason: "RequestRaised", mode: FREE, isBounded: false, ...asked };
 }
 
 function candidateOfMinimum(question: Question): Candidate | undefined {
@@ -89,18 +111,28 @@ function candidateOfMinimum(question: Question): Candidate | undefined {
   const minBytes = lowerBound(question);
   if (facts.filesystem.sizeBytes >= minBytes) return undefined;
   const because = `the size is under ${describeLowerBound(question)}`;
-  return { reason: "BelowMinimum", rule: undefined, sizeBytes: minBytes, because, urgent: true };
+  const mode = effectiveMode(question, "extend", undefined);
+  return { reason: "BelowMinimum", mode, isBounded: true, rule: undefined, sizeBytes: minBytes, because, urgent: true };
 }
 
-function candidateOfMinAvailable(question: Question): Candidate | undefined {
+// A full disk is a loss, and an approval may come hours later: what may need one has a second candidate, which is smaller and needs none.
+function candidatesOfMinAvailable(question: Question): Candidate[] {
   const { facts, policy } = question;
   const { reading } = facts.filesystem;
-  if (reading === undefined || policy?.guardsMinAvailable !== true) return undefined;
-  const wantedBytes = minAvailableBytes(policy.limits, reading.capacityBytes, reading.growthBytesPerSecond);
-  if (reading.availableBytes >= wantedBytes) return undefined;
-  const sizeBytes = relievedSize(question, policy, reading.usedBytes, wantedBytes);
-  const because = `${formatBytes(reading.availableBytes)} are available, fewer than minAvailable (${formatBytes(wantedBytes)})`;
-  return { reason: "BelowMinAvailable", rule: undefined, sizeBytes, because, urgent: true };
+  if (reading === undefined || policy?.guardsMinAvailable !== true) return [];
+  const { usedBytes, availableBytes, capacityBytes } = reading;
+  const wantedBytes = minAvailableBytes(policy.limits, capacityBytes, reading.growthBytesPerSecond);
+  if (availableBytes >= wantedBytes) return [];
+  const mode = effectiveMode(question, "extend", undefined);
+  const because = `${formatBytes(availableBytes)} are available, fewer than minAvailable (${formatBytes(wantedBytes)})`;
+  const same = { reason: "BelowMinAvailable", rule: undefined, because, urgent: true } as const;
+  const sizeBytes = relievedSize(question, policy, usedBytes, wantedBytes);
+  const whole: Candidate = { ...same, mode, isBounded: true, sizeBytes };
+  const guardedBytes = unapprovedBytes(wantedBytes, capacityBytes);
+  const isFree = policy.growsInEmergencies && mayNeedApproval(policy, mode) && availableBytes < guardedBytes;
+  if (!isFree) return [whole];
+  const freeBytes = unapprovedSize(question, usedBytes, guardedBytes);
+  return [whole, { ...same, mode: FREE, isBounded: false, sizeBytes: freeBytes }];
 }
 
 interface RuleCandidates {
@@ -168,34 +200,69 @@ function holdEarly(question: Question, rule: CompiledRule): Plan {
 
 // At least a step: a rule on inodes or on growth may fire while its targetUsed asks for less than there is.
 function candidateOfRule(
-  { facts }: Question,
+  question: Question,
   policy: CompiledPolicy,
   rule: CompiledRule,
   candidateBytes: number,
 ): Candidate {
-  const { reading, sizeBytes } = facts.filesystem;
+  const { reading, sizeBytes } = question.facts.filesystem;
   const atLeast = namesSize(rule) ? 0 : sizeBytes + policy.extend.minStepBytes;
   const because =
     reading === undefined
       ? "the rule holds"
       : `${formatPercent(reading.usedBytes / reading.capacityBytes)} of ${formatBytes(reading.capacityBytes)} is used`;
-  return { reason: "RuleFired", rule, sizeBytes: Math.max(candidateBytes, atLeast), because, urgent: false };
+  const mode = effectiveMode(question, "extend", rule);
+  const wantedBytes = Math.max(candidateBytes, atLeast);
+  return { reason: "RuleFired", mode, isBounded: true, rule, sizeBytes: wantedBytes, because, urgent: false };
 }
 
-// The largest size wins; that one of them is urgent makes the whole change urgent, and is the reason to show.
+/** From the strictest on: what may be done without an approval is done while what needs one waits. */
+const FREEDOMS = [freedom("Recommend"), freedom("Approve"), freedom("Enforce")];
+
+// Of what the modes allow the largest size wins. Where all of it waits, what the largest of all waits for is the reason to show.
 function extendTo(question: Question, candidates: readonly (Candidate | undefined)[]): Plan | undefined {
-  const asked = candidates.filter((candidate) => candidate !== undefined);
-  if (asked.length === 0) return undefined;
-  const largest = asked.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a));
-  const shown = asked.find((candidate) => candidate.urgent) ?? largest;
-  return boundedExtend(question, { ...shown, sizeBytes: largest.sizeBytes, vainExtend: largest.vainExtend });
+  const asked = candidates.flatMap((candidate) => (candidate === undefined ? [] : byApproveAbove(question, candidate)));
+  let held: Plan | undefined;
+  let before = 0;
+  for (const least of FREEDOMS) {
+    const pool = asked.filter(({ mode }) => freedom(mode.mode) >= least);
+    if (pool.length === 0 || pool.length === before) continue;
+    before = pool.length;
+    const plan = extendToLargest(question, pool);
+    if (plan.kind !== "hold") return plan;
+    held ??= plan;
+  }
+  return held;
+}
+
+// That one of them is urgent makes the whole change urgent, and is the reason to show. The mode is that of the size.
+function extendToLargest(question: Question, pool: readonly Candidate[]): Plan {
+  const largest = pool.reduce((a, b) => (wantedOf(b) > wantedOf(a) ? b : a));
+  const shown = pool.find((candidate) => candidate.urgent) ?? largest;
+  const { sizeBytes, mode, limit, vainExtend } = largest;
+  return boundedExtend(question, { ...shown, sizeBytes, mode, limit, vainExtend });
+}
+
+function wantedOf({ sizeBytes, limit }: Candidate): number {
+  return Math.min(sizeBytes, limit?.bytes ?? Number.POSITIVE_INFINITY);
+}
+
+/** What an enforced extend asks for beyond the policy's approveAbove, and what it may have up to there, which needs no approval. */
+function byApproveAbove({ policy, facts }: Question, candidate: Candidate): Candidate[] {
+  const bytes = policy?.approveAboveBytes;
+  const isWithin = bytes === undefined || roundUpToMiB(candidate.sizeBytes) <= bytes;
+  if (isWithin || !candidate.isBounded || candidate.mode.mode !== "Enforce") return [candidate];
+  const above = { ...candidate, mode: modeAbove(candidate.mode, bytes) };
+  if (roundDownToMiB(bytes) <= facts.filesystem.sizeBytes) return [above];
+  const limit: UpperBound = { bytes, reason: "AtMaximum", text: `approveAbove (${formatBytes(bytes)})` };
+  return [above, { ...candidate, limit }];
 }
 
 function boundedExtend(question: Question, candidate: Candidate): Plan {
   const fromBytes = question.facts.filesystem.sizeBytes;
   const uncappedBytes = roundUpToMiB(candidate.sizeBytes);
   const details = { rule: candidate.rule?.name, uncappedBytes };
-  const bound = upperBound(question);
+  const bound = lowest([upperBound(question), ...(candidate.limit === undefined ? [] : [candidate.limit])]);
   if (roundDownToMiB(bound.bytes) <= fromBytes)
     return question.hold(
       bound.reason,
@@ -234,6 +301,7 @@ function capped(question: Question, candidate: Candidate, uncappedBytes: number,
   const byStep = stepBytes < bound.bytes ? `maxStep (${formatBytes(maxStepBytes)})` : bound.text;
   return {
     direction: "extend",
+    mode: candidate.mode,
     reason: candidate.reason,
     rule: candidate.rule,
     uncappedBytes,

@@ -1,6 +1,7 @@
 // What decide says about one volume: extend, shrink or hold, always with a public reason. Plain data: the condition, the event,
 // the metric and the log line all say exactly this.
 import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
+import type { Approval, Needed } from "../policies/approvals.ts";
 
 export type Plan = ChangePlan | HoldPlan;
 export type Direction = ChangePlan["kind"];
@@ -36,6 +37,8 @@ export interface ChangePlan extends Conclusion {
   readonly flap?: boolean | undefined;
   /** Of a shrink: the most that was used in the day before. */
   readonly peakBytes?: number | undefined;
+  /** By which it is made, in mode Approve. */
+  readonly approval?: Approval | undefined;
   /** To be remembered once it is written. */
   readonly vainExtend?: VainExtend | undefined;
 }
@@ -56,8 +59,10 @@ export interface VainExtend {
 export interface HoldPlan extends Conclusion {
   readonly kind: "hold";
   readonly reason: HoldReason;
-  /** What Enforce would do, in mode Recommend. */
+  /** What Enforce would do, in mode Approve or Recommend. */
   readonly preview: string | undefined;
+  /** What an approval would have to cover; absent: none would help. */
+  readonly awaits?: Needed | undefined;
   /** The earliest time of the next change, where only time stands against it. */
   readonly nextEligibleMs: number | undefined;
   /** The shrink that runs is no longer wanted: the size stays as far as it has come. */

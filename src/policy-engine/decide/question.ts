@@ -1,9 +1,11 @@
 // One volume being decided: its facts, its policy, its ceilings. The rules are evaluated once, when a check first asks for them;
 // the plans that checks return are made here, so that each carries what the process needs to go on.
+import type { Mode } from "../../contracts/kinds/volume-policy.ts";
 import { MESSAGE_CHARACTERS, shortened } from "../../contracts/printable.ts";
 import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
 import type { Scope } from "../cel/term.ts";
 import { type Facts, heldForMs } from "../facts/facts.ts";
+import type { Approval, Needed } from "../policies/approvals.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
 import type { ChangePlan, Direction, HoldPlan, VainExtend, WaitsFor } from "./plan.ts";
@@ -63,6 +65,7 @@ export class Question {
       rule: details.rule,
       uncappedBytes: details.uncappedBytes,
       preview: details.preview,
+      ...(details.awaits === undefined ? {} : { awaits: details.awaits }),
       nextEligibleMs: details.nextEligibleMs,
       ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
       ...(details.waits === undefined ? {} : { waits: details.waits }),
@@ -71,7 +74,8 @@ export class Question {
     };
   }
 
-  change(wanted: WantedChange, message: string): ChangePlan {
+  /** `approval`: by which it is made; undefined: it needs none. */
+  change(wanted: WantedChange, approval: Approval | undefined, message: string): ChangePlan {
     return {
       kind: wanted.direction,
       reason: wanted.reason,
@@ -83,6 +87,7 @@ export class Question {
       sizeBytes: wanted.sizeBytes,
       members: wanted.members,
       growthBytes: wanted.growthBytes,
+      ...(approval === undefined ? {} : { approval }),
       ...(wanted.flap === true ? { flap: true } : {}),
       ...(wanted.peakBytes === undefined ? {} : { peakBytes: wanted.peakBytes }),
       vainExtend: wanted.vainExtend,
@@ -100,10 +105,18 @@ export class Question {
   }
 }
 
+/** What may be done with a change. */
+export interface EffectiveMode {
+  readonly mode: Mode;
+  /** Names the ceiling or the field that sets it, to follow its name; empty: the policy's own mode does. */
+  readonly by: string;
+}
+
 interface HoldDetails {
   readonly rule?: string | undefined;
   readonly uncappedBytes?: number | undefined;
   readonly preview?: string | undefined;
+  readonly awaits?: Needed | undefined;
   readonly nextEligibleMs?: number | undefined;
   readonly stopsShrink?: boolean;
   readonly waits?: WaitsFor;
@@ -112,6 +125,7 @@ interface HoldDetails {
 /** A change whose size is within all bounds; whether it may be made now is still to be asked. */
 export interface WantedChange {
   readonly direction: Direction;
+  readonly mode: EffectiveMode;
   readonly reason: ChangeReason;
   /** The rule that asks for it; undefined for limits and requests. */
   readonly rule: CompiledRule | undefined;

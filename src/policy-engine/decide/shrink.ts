@@ -23,6 +23,7 @@ import {
 } from "../sizing/sizes.ts";
 import { admit, orOutsideWindow, shrinkBackOffMs } from "./cooldowns.ts";
 import { raisedUntilMs, stabilizationMsOf } from "./flaps.ts";
+import { effectiveMode } from "./modes.ts";
 import type { ChangePlan, HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import type { RuleFailure } from "./rule-round.ts";
@@ -207,7 +208,7 @@ function boundedShrink(
   const cap = flap === undefined ? floor.text : `${flap}, which would extend it again`;
   const refused = standingRefusal(facts, sizeBytes);
   if (refused !== undefined) return question.hold("ShrinkFloorReached", `${because}, but ${refused.message}`, details);
-  const change = { ...changeOf(candidate, because, sizeBytes, cap), peakBytes: dayPeak(facts, candidate) };
+  const change = { ...changeOf(question, candidate, because, sizeBytes, cap), peakBytes: dayPeak(facts, candidate) };
   const asked =
     holdForMissedWindows(question, policy, change) ??
     holdAfterLastShrink(question, policy, change) ??
@@ -243,9 +244,16 @@ function highestFloor(question: Question, policy: CompiledPolicy, candidate: Can
   return floors.reduce((highest, floor) => (floor.bytes > highest.bytes ? floor : highest));
 }
 
-function changeOf(candidate: Candidate, because: string, sizeBytes: number, cap: string): WantedChange {
+function changeOf(
+  question: Question,
+  candidate: Candidate,
+  because: string,
+  sizeBytes: number,
+  cap: string,
+): WantedChange {
   return {
     direction: "shrink",
+    mode: effectiveMode(question, "shrink", candidate.rule),
     reason: "RuleFired",
     rule: candidate.rule,
     uncappedBytes: candidate.uncappedBytes,
@@ -332,7 +340,7 @@ function unmountedObstacle({ filesystem }: Facts, { shrink }: CompiledPolicy): s
 function planAtUnmount(question: Question, policy: CompiledPolicy, plan: ChangePlan): Plan {
   const { nowMs, filesystem } = question.facts;
   const closesMs = Math.max(...policy.shrink.windows.map((window) => window.closesMs(nowMs) ?? nowMs));
-  const notAfterMs = Math.min(nowMs + LIFE_MS, closesMs);
+  const notAfterMs = Math.min(nowMs + LIFE_MS, closesMs, plan.approval?.notAfterMs ?? Number.POSITIVE_INFINITY);
   const planned = filesystem.plannedShrink;
   const serves =
     planned !== undefined &&

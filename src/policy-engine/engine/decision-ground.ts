@@ -39,7 +39,9 @@ const FACTS: Readonly<Record<keyof Facts, Notice>> = {
   changes: "compared",
   flaps: "compared",
   missedWindows: "noted",
-  rates: "noted", // only a change that is wanted asks for them, and no such decision stands
+  // Only a change that is wanted asks for these two, and no such decision stands.
+  rates: "noted",
+  approvals: "noted",
 };
 
 const CLAIM_FACTS: Readonly<Record<keyof ClaimFacts, Notice>> = {
@@ -69,6 +71,7 @@ const FILESYSTEM_FACTS: Readonly<Record<keyof FilesystemFacts, Notice>> = {
   reading: "compared",
   operationInProgress: "absent",
   policyShrink: "absent",
+  shrinkUnderWay: "absent",
   replacement: "absent",
   lastOperation: "noted",
   extendsInVain: "noted",

@@ -27,6 +27,7 @@ import { createNodeClocks, type NodeClocks } from "../samples/node-clocks.ts";
 import { admissionFor } from "../samples/sample-listener.ts";
 import { createSampleIntake, createSampleServer, type SampleServerEvents } from "../samples/sample-server.ts";
 import { createEngine, type Engine } from "./engine.ts";
+import { followApprovals } from "./follow-approvals.ts";
 import { createRateLimit } from "./own-limits.ts";
 import { createSlowPath } from "./slow-path.ts";
 
@@ -64,6 +65,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const decideAll = (): void => {
     void evaluateAll();
     reports.soon();
+    approving.soon();
   };
   const samples = createSampleServer(
     streamEvents(options, { registry, rates, nodeClocks }, (handle) => engine.evaluate(handle)),
@@ -73,6 +75,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const ruleErrors = createRuleErrors(() => reports.rulesFailed());
   const promises = createNamespacePromises(caches, clock);
   const policies = createPolicyBook(caches, clock.monotonicMs, () => decideAll());
+  const approving = followApprovals(options, (handles) => engine.evaluateAll(handles));
   const slowPath = createSlowPath({
     ...prometheusFor(options),
     registry,
@@ -86,8 +89,16 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     client,
     events,
     registry,
-    world: { caches, promises, rates, evaluationIntervalMs, metricsStale: slowPath.metricsStale },
+    world: {
+      caches,
+      promises,
+      rates,
+      approvals: approving.book,
+      evaluationIntervalMs,
+      metricsStale: slowPath.metricsStale,
+    },
     policies,
+    onDecided: approving.decided,
     samples,
     ruleErrors,
     metrics,
@@ -109,7 +120,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     stop: async () => {
       policies.stop();
       await slowPath.stop();
-      await reports.stop();
+      await Promise.all([reports.stop(), approving.stop()]);
       await engine.settled();
     },
   };

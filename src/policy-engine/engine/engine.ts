@@ -6,7 +6,7 @@ import { type PlanWriting, writeOfGrant, writesOf } from "../apply/plan-writes.t
 import { sendGuidance } from "../apply/precautions.ts";
 import type { Plan } from "../decide/plan.ts";
 import { advanceVainExtends } from "../decide/vain-extends.ts";
-import { advanceRuleTimers, claimKey, type Facts } from "../facts/facts.ts";
+import { advanceRuleTimers, type ClaimFacts, claimKey, type Facts } from "../facts/facts.ts";
 import { growthHistoryFor } from "../facts/growth-history.ts";
 import type { PolicyBook } from "../gather/policy-book.ts";
 import type { VolumeRegistry, VolumeState } from "../gather/volume-registry.ts";
@@ -19,6 +19,8 @@ import { createStandingDecisions } from "./standing-decisions.ts";
 export interface EngineOptions extends PlanWriting {
   readonly registry: VolumeRegistry;
   readonly policies: PolicyBook;
+  /** Each volume's decision, before anything is written, on each replica. */
+  readonly onDecided: (handle: string, claim: ClaimFacts, plan: Plan) => void;
   /** Where guidance goes. */
   readonly samples: Pick<SampleServer, "guide">;
   readonly ruleErrors: Pick<RuleErrors, "note">;
@@ -50,6 +52,7 @@ export function createEngine(options: EngineOptions): Engine {
     const states = handles.map((handle) => registry.get(handle));
     for (const decided of batch.decide(states, instantOf(clock), stands)) {
       const { state, policy, plan, gathered } = decided;
+      options.onDecided(state.handle, gathered.facts.claim, plan);
       if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
       noteRuleError(options.ruleErrors, decided);
       if (epoch !== undefined) carryOutDecided(decided, epoch);

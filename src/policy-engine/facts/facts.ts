@@ -10,6 +10,7 @@ import type {
 } from "../../contracts/kinds/filesystem-layout.ts";
 import type { SampledReading } from "../../contracts/reading.ts";
 import type { Direction, VainExtend } from "../decide/plan.ts";
+import type { Approval } from "../policies/approvals.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 
 export interface Facts {
@@ -25,6 +26,8 @@ export interface Facts {
   readonly namespaceBytes: number;
   /** The ResourceQuota that lets this filesystem have the least; absent: none limits it. */
   readonly quota?: QuotaFacts | undefined;
+  /** Those that name the claim, whether they are over or not; absent: none does. */
+  readonly approvals?: readonly Approval[] | undefined;
   /** A configured Prometheus gave no fresh answer. False where none is configured. */
   readonly metricsStale: boolean;
   /** Since when each rule has held: the process carries it from one decision to the next. */
@@ -144,6 +147,8 @@ export interface FilesystemFacts {
   readonly operationInProgress: OperationKind | undefined;
   /** A shrink that a policy has asked for runs, or is about to; "Stopping": it was asked to stop. Absent: no policy's shrink does. */
   readonly policyShrink?: "Running" | "Stopping" | undefined;
+  /** What that shrink is to reach, and the rule that asked for it; absent: that is not known. */
+  readonly shrinkUnderWay?: ShrinkUnderWay | undefined;
   /** A smaller member is made for the shrink that stands, and takes a larger one's place, in words. Absent: none is, or no more. */
   readonly replacement?: string | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
@@ -168,6 +173,13 @@ export interface FilesystemFacts {
   readonly refusedShrink?: RefusedShrink | undefined;
   /** Fewer members are wanted; absent: they are not. */
   readonly consolidation?: ConsolidationFacts | undefined;
+}
+
+export interface ShrinkUnderWay {
+  readonly sizeBytes: number;
+  /** Of the policy that decided it; both undefined where the target does not say. */
+  readonly policy: string | undefined;
+  readonly rule: string | undefined;
 }
 
 export interface PlannedShrink {

@@ -1,6 +1,7 @@
 // The engine's view of the API server: one reflector per kind it reads.
 import { FILESYSTEMS } from "../../contracts/kinds/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../contracts/kinds/filesystem-layout.ts";
+import { SCALING_APPROVALS } from "../../contracts/kinds/scaling-approval.ts";
 import {
   CLUSTER_VOLUME_POLICIES,
   POLICY_PAGES,
@@ -51,6 +52,7 @@ export function createCaches(client: KubeClient, log: Logger) {
     }),
     policies: ofPolicies(VOLUME_POLICIES),
     clusterPolicies: ofPolicies(CLUSTER_VOLUME_POLICIES),
+    approvals: ofPolicies(SCALING_APPROVALS),
   };
   return { ...reflectors, ...reflectorSet(Object.values(reflectors)) };
 }

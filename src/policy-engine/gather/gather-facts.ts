@@ -19,10 +19,11 @@ import {
   type PlannedShrink,
   type RefusedShrink,
 } from "../facts/facts.ts";
+import type { ApprovalBook } from "./approval-book.ts";
 import type { Caches } from "./caches.ts";
 import { claimFactsOf, quotaFactsOf } from "./claim-facts.ts";
 import { datedAtMs, endInTime, flapsOf, recentChanges } from "./operation-times.ts";
-import { policyShrinkOf, replacementOf } from "./policy-shrink.ts";
+import { policyShrinkOf, replacementOf, shrinkUnderWay } from "./policy-shrink.ts";
 import type { PromisesLedger } from "./promises-draft.ts";
 import type { RatesDraft } from "./rates/rates-draft.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
@@ -32,6 +33,7 @@ export interface World {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses" | "quotas">;
   readonly promises: Pick<PromisesLedger, "othersBytes" | "othersOver">;
   readonly rates: Pick<RatesDraft, "of">;
+  readonly approvals: Pick<ApprovalBook, "forClaim">;
   readonly evaluationIntervalMs: number;
   /** A configured Prometheus has not answered for several intervals. */
   metricsStale(monotonicMs: number): boolean;
@@ -74,6 +76,7 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
     node: state.node,
     namespaceBytes: sizeBytes + world.promises.othersBytes(state.handle),
     quota: quotaFactsOf(caches, world.promises, claim, state.handle),
+    approvals: world.approvals.forClaim(claim),
     metricsStale: world.metricsStale(monotonicMs),
     ruleTimers: state.timers,
     evaluationIntervalMs: world.evaluationIntervalMs,
@@ -133,6 +136,7 @@ function filesystemFacts(
 ): FilesystemFacts {
   const { status } = layout;
   const pending = pendingTarget(state, at.monotonicMs);
+  const policyShrink = policyShrinkOf(filesystem, layout, pending);
   return {
     sizeBytes,
     mounted: status?.mounted ?? state.reading !== undefined,
@@ -140,7 +144,8 @@ function filesystemFacts(
     reading: state.reading,
     // An extend that was asked for while a shrink runs is under way, although the layout still shows the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
-    policyShrink: policyShrinkOf(filesystem, layout, pending),
+    policyShrink,
+    shrinkUnderWay: policyShrink === "Running" ? shrinkUnderWay(filesystem) : undefined,
     replacement: replacementOf(filesystem, layout, at.nowMs),
     lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, filesystem, state, at),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,

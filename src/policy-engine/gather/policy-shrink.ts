@@ -7,7 +7,7 @@ import { asksToStay, type Filesystem, type WantedTarget } from "../../contracts/
 import type { FilesystemLayout, MemberSpec } from "../../contracts/kinds/filesystem-layout.ts";
 import type { DecidedTarget } from "../../contracts/kinds/target.ts";
 import { formatBytes, parseQuantity } from "../../contracts/quantities/quantity.ts";
-import type { Facts, FilesystemFacts } from "../facts/facts.ts";
+import type { Facts, FilesystemFacts, ShrinkUnderWay } from "../facts/facts.ts";
 import type { PendingTarget } from "./volume-registry.ts";
 
 /**
@@ -27,6 +27,11 @@ export function policyShrinkOf(
   if (target.decidedAt === running)
     return parseQuantity(target.size) < parseQuantity(target.from) ? "Running" : undefined;
   return asksToStay(target) && Date.parse(target.decidedAt) > Date.parse(running) ? "Stopping" : undefined;
+}
+
+/** Of the shrink that policyShrinkOf says is running; what stands in its place says what it was no longer. */
+export function shrinkUnderWay({ spec: { target } }: Filesystem): ShrinkUnderWay | undefined {
+  return target && { sizeBytes: parseQuantity(target.size), policy: target.policy, rule: target.rule };
 }
 
 /**

@@ -2,7 +2,6 @@
 // cannot be read allows nothing.
 import { clusterVolumePolicySpec, type Mode } from "../../contracts/kinds/volume-policy.ts";
 import { parseQuantity } from "../../contracts/quantities/quantity.ts";
-import { withKnownModes } from "./field-reader.ts";
 
 export interface Ceilings {
   readonly maxBytes: Ceiling<number> | undefined;
@@ -39,7 +38,7 @@ export const NO_CEILINGS: Ceilings = {
 
 /** The ceilings that a cluster policy's spec carries. Total: what cannot be read allows nothing. */
 export function readCeilings(policy: string, spec: unknown): Ceilings {
-  const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(withKnownModes(spec, "modes"));
+  const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(spec);
   if (!parsed.success) return { ...NO_CEILINGS, maxBytes: { value: 0, policy } };
   const { max, bytesPerNamespace, modes, storageClassNames } = parsed.data ?? {};
   const { changesPerHourPerNamespace, concurrentOperations, driverModifications } = parsed.data ?? {};
@@ -83,9 +82,9 @@ export function strictestCeilings(all: readonly Ceilings[]): Ceilings {
   );
 }
 
-const FREEDOM: Readonly<Record<Mode, number>> = { Recommend: 0, Enforce: 1 };
+const FREEDOM: Readonly<Record<Mode, number>> = { Recommend: 0, Approve: 1, Enforce: 2 };
 
-/** How much a mode lets Tidemark do by itself: Enforce > Recommend. */
+/** How much a mode lets Tidemark do by itself: Enforce > Approve > Recommend, which no approval has act. */
 export function freedom(mode: Mode): number {
   return FREEDOM[mode];
 }

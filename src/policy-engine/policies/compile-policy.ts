@@ -27,7 +27,7 @@ import type {
   ShrinkPace,
   SizeLimits,
 } from "./compiled-policy.ts";
-import { FieldReader, withKnownModes } from "./field-reader.ts";
+import { FieldReader } from "./field-reader.ts";
 import { createMaintenanceWindow, type MaintenanceWindow, MaintenanceWindowError } from "./maintenance-window.ts";
 import { expressionChars, policyChars } from "./policy-budget.ts";
 
@@ -37,7 +37,7 @@ export type AnyPolicy = VolumePolicy | ClusterVolumePolicy;
 type PolicyFields = Omit<ClusterVolumePolicySpec, "ceilings">;
 
 /** A misreading of these fields could extend against the user's will: with a problem in one of them, minAvailable is not guarded. */
-const GUARDING_FIELDS = /^spec(\.(limits|mode|suspend)|$)/;
+const GUARDING_FIELDS = /^spec(\.(limits|mode|suspend|approveAbove|emergency)|$)/;
 
 /** Compiles a policy object as the API server, or a file, has it. Never throws. */
 export function compilePolicy(policy: AnyPolicy, cache: PatternCache = createPatternCache()): CompiledPolicy {
@@ -53,7 +53,7 @@ export function outlinePolicy(policy: AnyPolicy): CompiledPolicy {
 
 function readSpec(policy: AnyPolicy): { spec: PolicyFields; problems: PolicyProblem[] } {
   const schema = policy.kind === "VolumePolicy" ? volumePolicySpec : clusterVolumePolicySpec;
-  const parsed = schema.safeParse(withKnownModes(policy.spec, "mode"));
+  const parsed = schema.safeParse(policy.spec);
   if (parsed.success) return { spec: parsed.data, problems: [] };
   const problems = parsed.error.issues.map(({ path, message }) => ({ field: fieldOf(path), message }));
   return { spec: readableFields(policy.spec), problems };
@@ -108,6 +108,7 @@ function outlineFields(policy: AnyPolicy, spec: PolicyFields, reader: FieldReade
   const isMisshapen = reader.problems.length > 0;
   const limits = readLimits(spec, reader);
   const trimEvery = readTrim(spec, reader);
+  const approveAboveBytes = reader.size("spec.approveAbove", spec.approveAbove);
   const { problems } = reader;
   const key = keyOf(policy);
   const suspended = spec.suspend ?? false;
@@ -124,6 +125,8 @@ function outlineFields(policy: AnyPolicy, spec: PolicyFields, reader: FieldReade
       extend: spec.mode?.extend ?? DEFAULT_MODES.extend,
       shrink: spec.mode?.shrink ?? DEFAULT_MODES.shrink,
     },
+    approveAboveBytes,
+    growsInEmergencies: spec.emergency !== "Disabled",
     limits,
     rules: [],
     growthWindowsMs: [],

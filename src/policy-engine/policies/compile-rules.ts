@@ -43,6 +43,7 @@ function compileRule(
     when,
     size,
     forMs,
+    mode: rule.mode,
     message,
     windowMs: Math.max(0, ...when.windows.map(({ windowMs }) => windowMs)),
     timerKey: [rule.name, rule.when, rule.toExpression ?? ""].map((text) => textOf(text, variables)).join(": "),

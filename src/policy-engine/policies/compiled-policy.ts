@@ -23,6 +23,10 @@ export interface CompiledPolicy {
   /** Whether crossing minAvailable extends: false only where an invalid policy's limits or mode cannot be read. */
   readonly guardsMinAvailable: boolean;
   readonly mode: { readonly extend: Mode; readonly shrink: Mode };
+  /** Extends to more need an approval, whatever their mode; undefined: their mode alone decides. */
+  readonly approveAboveBytes: number | undefined;
+  /** Whether what is nearly full grows without the approval that it would need otherwise. */
+  readonly growsInEmergencies: boolean;
   readonly limits: SizeLimits;
   readonly rules: readonly CompiledRule[];
   /** The times over which its rules read growth, milliseconds; empty: they read none. */
@@ -67,6 +71,8 @@ export interface CompiledRule {
   readonly when: Expression<boolean>;
   readonly size: RuleSize;
   readonly forMs: number;
+  /** Undefined: its policy's mode of its direction. */
+  readonly mode: Mode | undefined;
   readonly message: Expression<string> | undefined;
   /** The longest window that `when` looks at; 0 when it looks at this instant only. */
   readonly windowMs: number;

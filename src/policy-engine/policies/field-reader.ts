@@ -56,16 +56,3 @@ export class FieldReader {
     }
   }
 }
-
-/** What has them in `field`, with Recommend for Approve: both only report. Its other fields, and other words, stay as they are. */
-export function withKnownModes(written: unknown, field: "mode" | "modes"): unknown {
-  const fields = fieldsOf(written);
-  const modes = fieldsOf(fields?.[field]);
-  if (modes === undefined) return written;
-  const known = Object.entries(modes).map(([direction, mode]) => [direction, mode === "Approve" ? "Recommend" : mode]);
-  return { ...fields, [field]: Object.fromEntries(known) as unknown };
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
-}

@@ -20,6 +20,7 @@ import type { Change, Changes } from "../gather/operation-times.ts";
 
 /** Holds that people should look at; the others are the quiet normal state and make no Event. */
 const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
+  "ApprovalRequired",
   "PolicyInvalid",
   "PauseUnreadable",
   "AtMaximum",

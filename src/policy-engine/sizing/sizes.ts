@@ -46,7 +46,7 @@ export function cappedByRequest(claim: ClaimFacts, policy: CompiledPolicy, ceili
   return writtenBytes > cappedBytes ? cappedBytes : undefined;
 }
 
-function lowest([first, ...rest]: Bounds): UpperBound {
+export function lowest([first, ...rest]: Bounds): UpperBound {
   return rest.reduce((least, bound) => (bound.bytes < least.bytes ? bound : least), first);
 }
 

@@ -283,11 +283,13 @@ describe("the API server, asked to keep a policy", () => {
     expect((await apply(spec, "VolumePolicy", "changed")).spec.mode).toEqual(DEFAULT_MODES);
   });
 
-  it("refuses mode Approve, which nothing completes yet", async () => {
-    const approve = apply({ limits: LIMITS, rules: [RULE], mode: { shrink: "Approve" } });
-    await expect(approve).rejects.toThrow(/spec\.mode\.shrink.*"Approve".*"Enforce", "Recommend"/);
+  it("takes mode Approve for a direction, a rule and a ceiling, and no other word", async () => {
+    const spec = { limits: LIMITS, rules: [{ ...RULE, mode: "Approve" }], mode: { shrink: "Approve" } };
+    expect((await apply(spec)).spec).toMatchObject(spec);
     const ceilings = apply({ ceilings: { modes: { extend: "Approve" } } }, "ClusterVolumePolicy");
-    await expect(ceilings).rejects.toThrow(/spec\.ceilings\.modes\.extend.*"Approve"/);
+    expect((await ceilings).spec).toMatchObject({ ceilings: { modes: { extend: "Approve" } } });
+    const asked = apply({ limits: LIMITS, rules: [{ ...RULE, mode: "Ask" }] });
+    await expect(asked).rejects.toThrow(/spec\.rules\[0\]\.mode.*"Ask".*"Enforce", "Approve", "Recommend"/);
   });
 
   it("refuses a field that does not exist, so that a typing error is not silently ignored", async () => {

@@ -24,7 +24,7 @@ function* fieldsOf(schema: Schema, path: string): Generator<[string, Schema]> {
   if (schema["additionalProperties"]) yield* fieldsOf(schema["additionalProperties"] as Schema, `${path}[KEY]`);
 }
 
-const WRITTEN_BY_USERS = ["volumepolicies", "clustervolumepolicies"];
+const WRITTEN_BY_USERS = ["volumepolicies", "clustervolumepolicies", "scalingapprovals"];
 const WITHOUT_LISTS = ["logicalvolumes"];
 
 describe.each(KINDS.map((kind) => [kind.kind, kind.plural] as const))("the CRD of %s", (_kind, plural) => {

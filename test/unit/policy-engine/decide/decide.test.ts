@@ -373,13 +373,6 @@ const cases: Record<string, Case> = {
     reason: "RecommendOnly",
     preview: "shrink from 10Gi to 2Gi",
   },
-  "takes a mode of an earlier version for one that never acts": {
-    facts: aVolume(full),
-    policy: aPolicy({ mode: { extend: "Approve" as "Enforce" } }),
-    plan: "hold",
-    reason: "RecommendOnly",
-    preview: "extend from 10Gi to 15Gi",
-  },
   "recommends where a ceiling allows no more than that": {
     facts: aVolume(full),
     ceilings: ceilings({ max: "1Ti", modes: { extend: "Recommend" } }),

@@ -42,7 +42,14 @@ function worldOf(names: readonly string[], promises = NOTHING_PROMISED): Decidin
     caches.layouts.put(layout(name));
   }
   const rates = createChangeRates(caches, { nowMs: () => NOW_MS, monotonicMs: () => NOW_MS });
-  return { caches, promises, rates, evaluationIntervalMs: 15_000, metricsStale: () => false };
+  return {
+    caches,
+    promises,
+    rates,
+    evaluationIntervalMs: 15_000,
+    approvals: { forClaim: () => [] },
+    metricsStale: () => false,
+  };
 }
 
 const NOTHING_PROMISED: DecidingWorld["promises"] = {

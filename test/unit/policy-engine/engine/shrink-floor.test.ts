@@ -79,6 +79,7 @@ function startEngine() {
       promises: createNamespacePromises(caches, clock),
       rates: createChangeRates(caches, clock),
       evaluationIntervalMs: 15_000,
+      approvals: { forClaim: () => [] },
       metricsStale: () => false,
     },
     policies: {
@@ -94,6 +95,7 @@ function startEngine() {
     ruleErrors: { note: () => {} },
     metrics: createEngineMetrics(() => true),
     clusterRate: { take: () => true },
+    onDecided: () => {},
     epoch: () => 3,
     clock,
     log: createRecordingLog().log,

@@ -71,6 +71,7 @@ function aWorld(at: { nowMs: number; monotonicMs: number }) {
       caches,
       promises,
       rates: createChangeRates(caches, clock),
+      approvals: { forClaim: () => [] },
       evaluationIntervalMs: ROUND_MS,
       metricsStale: () => process.stale,
     },

@@ -151,12 +151,12 @@ describe("ceilings", () => {
     });
   });
 
-  it("of a mode that an earlier version wrote allow no change, and keep their other figures", () => {
-    const { ceilings } = selected([
-      named("own"),
-      guard("a", { max: "50Gi", modes: { shrink: "Approve" as "Enforce" } }),
-    ]);
-    expect(ceilings).toMatchObject({ maxBytes: { value: 50 * GIB }, modes: { shrink: { value: "Recommend" } } });
+  it("take Recommend for stricter than Approve, and Approve for stricter than Enforce", () => {
+    const modes = (...shrinks: ("Enforce" | "Approve" | "Recommend")[]) =>
+      selected([named("own"), ...shrinks.map((shrink, index) => guard(`${index}`, { modes: { shrink } }))]).ceilings
+        .modes.shrink?.value;
+    expect(modes("Enforce", "Approve")).toBe("Approve");
+    expect(modes("Approve", "Recommend", "Enforce")).toBe("Recommend");
   });
 
   it("leave claims alone that their policy does not match", () => {
