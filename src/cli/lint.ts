@@ -7,7 +7,8 @@ import type * as z from "zod";
 import { clusterVolumePolicySpec, volumePolicySpec } from "../contracts/kinds/volume-policy.ts";
 import { API_VERSION, GROUP } from "../contracts/names.ts";
 import { printable } from "../contracts/printable.ts";
-import { type AnyPolicy, checkPolicy } from "../policy-engine/index.ts";
+import { checkPolicy } from "../policy-engine/admission/check-policy.ts";
+import type { AnyPolicy } from "../policy-engine/index.ts";
 
 const USAGE = `Usage: tidemark lint FILE…    whether the policies in these files would work; - reads from standard input
 

@@ -1,7 +1,6 @@
 // The policy-engine as a library: compile policies, select one, decide. For the webhook, the CLI, the benchmarks and the demo;
 // nothing of the running process is here.
 
-export { checkPolicy } from "./admission/check-policy.ts";
 export { decide } from "./decide/decide.ts";
 export { type Emergency, emergencyGrant, isGrantUncertain, nextExtendUsedBytes } from "./decide/decide-precautions.ts";
 export { type ExplainedFact, type ExplainedRule, type Explanation, explain } from "./decide/explain-decision.ts";

@@ -1,6 +1,6 @@
 // One volume being decided: its facts, its policy, its ceilings. The rules are evaluated once, when a check first asks for them;
 // the plans that checks return are made here, so that each carries what the process needs to go on.
-import type { Mode } from "../../contracts/kinds/volume-policy.ts";
+import type { Mode } from "../../contracts/kinds/policy-ceilings.ts";
 import { MESSAGE_CHARACTERS, shortened } from "../../contracts/printable.ts";
 import type { ChangeReason, HoldReason } from "../../contracts/reasons.ts";
 import type { Scope } from "../cel/term.ts";

@@ -121,12 +121,8 @@ function shrinkByRules(
     if ("kind" in candidate) return holdForFailure(question, candidate);
     candidates.push(candidate);
   }
-  return boundedShrink(
-    question,
-    policy,
-    reading,
-    candidates.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a)),
-  );
+  const largest = candidates.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a));
+  return boundedShrink(question, policy, reading, largest);
 }
 
 function candidateOf(
@@ -196,13 +192,8 @@ function boundedShrink(
     return question.hold("ShrinkFloorReached", `${because}; ${floorText(known, fromBytes)}`, details);
   if (wantedBytes > largestBytes)
     return question.hold("StepTooSmall", `${because}; ${stepText(fromBytes, wantedBytes, policy)}`, details);
-  const { sizeBytes, obstacle: flap } = leastSteadySize(
-    question,
-    policy,
-    wantedBytes,
-    largestBytes,
-    candidate.peakBytes,
-  );
+  const steady = leastSteadySize(question, policy, wantedBytes, largestBytes, candidate.peakBytes);
+  const { sizeBytes, obstacle: flap } = steady;
   if (sizeBytes === undefined)
     return question.hold("WouldFlap", `${because}, but after a shrink ${flap} would extend it again`, details);
   const cap = flap === undefined ? floor.text : `${flap}, which would extend it again`;

@@ -78,14 +78,6 @@ export function createDecideBatch(
   const limit = createTimeLimit(limitMs);
   const budget = createDecisionBudget();
   const noted = noteReads(world.caches);
-  const nameSlow = (slowest: ReturnType<BatchTimes["takeSlowest"]>): boolean => {
-    if (slowest !== undefined)
-      invalidate(policies, slowest.policy, `${slowest.cpuMs} ms of CPU in a batch of ${BATCH_VOLUMES} volumes`);
-    const exceeded = budget.takeExceeded();
-    for (const [policy, cpuMs] of exceeded)
-      invalidate(policies, policy, `${cpuMs} ms of CPU for one volume, over ${DECISION_BUDGET_MS} ms`);
-    return slowest !== undefined || exceeded.size > 0;
-  };
   const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
     const outcomes: Outcome[] = [];
     const times = new BatchTimes();
@@ -104,7 +96,7 @@ export function createDecideBatch(
     for (let attempts = 0; ; attempts += 1) {
       const ended = limit.attempt(goOn, attempts);
       if (ended instanceof Interrupted) times.interrupted(ended);
-      const isNamed = nameSlow(times.takeSlowest(limitMs * NAMED_SHARE));
+      const isNamed = nameSlow(policies, budget, times.takeSlowest(limitMs * NAMED_SHARE));
       if (!(ended instanceof Interrupted)) break;
       if (isNamed) attempts = -1;
     }
@@ -202,6 +194,20 @@ function sumsOf(promises: World["promises"], handle: string): OthersSums {
 function fullRatio({ reading }: VolumeState): number {
   const usedRatio = reading === undefined ? 0 : reading.usedBytes / reading.capacityBytes;
   return Number.isFinite(usedRatio) ? usedRatio : 0;
+}
+
+/** Returns whether a policy was slow: it is invalid for a while then. */
+function nameSlow(
+  policies: PolicyBook,
+  budget: DecisionBudget,
+  slowest: ReturnType<BatchTimes["takeSlowest"]>,
+): boolean {
+  if (slowest !== undefined)
+    invalidate(policies, slowest.policy, `${slowest.cpuMs} ms of CPU in a batch of ${BATCH_VOLUMES} volumes`);
+  const exceeded = budget.takeExceeded();
+  for (const [policy, cpuMs] of exceeded)
+    invalidate(policies, policy, `${cpuMs} ms of CPU for one volume, over ${DECISION_BUDGET_MS} ms`);
+  return slowest !== undefined || exceeded.size > 0;
 }
 
 function invalidate(policies: PolicyBook, policy: CompiledPolicy, what: string): void {

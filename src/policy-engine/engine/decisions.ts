@@ -29,7 +29,7 @@ import { createSampleIntake, createSampleServer, type SampleServerEvents } from 
 import { createEngine, type Engine } from "./engine.ts";
 import { followApprovals } from "./follow-approvals.ts";
 import { createRateLimit } from "./own-limits.ts";
-import { createSlowPath } from "./slow-path.ts";
+import { createSlowPath, type SlowPath } from "./slow-path.ts";
 
 /** The engine's own limit, beyond any policy. */
 const CHANGES_PER_SECOND = 50;
@@ -76,27 +76,14 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const promises = createNamespacePromises(caches, clock);
   const policies = createPolicyBook(caches, clock.monotonicMs, () => decideAll());
   const approving = followApprovals(options, (handles) => engine.evaluateAll(handles));
-  const slowPath = createSlowPath({
-    ...prometheusFor(options),
-    registry,
-    evaluateAll,
-    clock,
-    log,
-    onCycle: (durationMs, outcome) => metrics.cycles.observe({ outcome }, durationMs / 1000),
-  });
+  const slowPath = slowPathOf(options, registry, evaluateAll);
+  const { metricsStale } = slowPath;
   const engine = createEngine({
     ownGrants: createOwnWrites(clock),
     client,
     events,
     registry,
-    world: {
-      caches,
-      promises,
-      rates,
-      approvals: approving.book,
-      evaluationIntervalMs,
-      metricsStale: slowPath.metricsStale,
-    },
+    world: { caches, promises, rates, approvals: approving.book, evaluationIntervalMs, metricsStale },
     policies,
     onDecided: approving.decided,
     samples,
@@ -141,18 +128,25 @@ function createRounds(round: () => Promise<void>): () => Promise<void> {
 }
 
 /** What the slow path asks, how often, and of which volumes. */
-function prometheusFor({ config, caches, clock }: DecisionsOptions) {
+function slowPathOf(
+  { config, caches, clock, log, metrics }: DecisionsOptions,
+  registry: VolumeRegistry,
+  evaluateAll: () => Promise<void>,
+): SlowPath {
   const { prometheus, scrapeIntervalMs, evaluationIntervalMs } = config;
-  return {
+  const { store } = caches.layouts;
+  return createSlowPath({
     prometheus: prometheus && createPrometheusSource(connectToPrometheus(prometheus), scrapeIntervalMs, clock),
     scrapeIntervalMs,
     intervalMs: evaluationIntervalMs,
-    claims: () =>
-      caches.layouts.store
-        .list()
-        .flatMap(({ spec }) => (spec.claimRef === undefined ? [] : [objectKey(spec.claimRef)])),
-    handlesOf: (claim: string) => caches.layouts.store.byIndex("claim", claim).map(({ metadata }) => metadata.name),
-  };
+    claims: () => store.list().flatMap(({ spec }) => (spec.claimRef === undefined ? [] : [objectKey(spec.claimRef)])),
+    handlesOf: (claim) => store.byIndex("claim", claim).map(({ metadata }) => metadata.name),
+    registry,
+    evaluateAll,
+    clock,
+    log,
+    onCycle: (durationMs, outcome) => metrics.cycles.observe({ outcome }, durationMs / 1000),
+  });
 }
 
 /** What samples go into. */

@@ -51,12 +51,9 @@ export function createEngine(options: EngineOptions): Engine {
     // A replica that only watches keeps the rules' timers all the same, ready to lead.
     const states = handles.map((handle) => registry.get(handle));
     for (const decided of batch.decide(states, instantOf(clock), stands)) {
-      const { state, policy, plan, gathered } = decided;
-      options.onDecided(state.handle, gathered.facts.claim, plan);
-      if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
-      noteRuleError(options.ruleErrors, decided);
+      noteDecided(options, decided);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
-      state.standing = standing.after(decided);
+      decided.state.standing = standing.after(decided);
     }
   };
   const carryOutDecided = (decided: Decided, epoch: number): void => {
@@ -102,6 +99,13 @@ export function createEngine(options: EngineOptions): Engine {
       await Promise.all(underWay);
     },
   };
+}
+
+function noteDecided({ onDecided, ruleErrors }: EngineOptions, decided: Decided): void {
+  const { state, policy, plan, gathered } = decided;
+  onDecided(state.handle, gathered.facts.claim, plan);
+  if (policy !== undefined) advanceRules(state, policy, plan, gathered.facts);
+  noteRuleError(ruleErrors, decided);
 }
 
 function advanceRules(state: VolumeState, policy: CompiledPolicy, { heldRules }: Plan, facts: Facts): void {

@@ -1,6 +1,7 @@
 // What cluster policies allow at most. The strictest of all that match a claim holds, whichever policy decides the claim; a ceiling that
 // cannot be read allows nothing.
-import { clusterVolumePolicySpec, type Mode } from "../../contracts/kinds/volume-policy.ts";
+import type { Mode } from "../../contracts/kinds/policy-ceilings.ts";
+import { clusterVolumePolicySpec } from "../../contracts/kinds/volume-policy.ts";
 import { parseQuantity } from "../../contracts/quantities/quantity.ts";
 
 export interface Ceilings {

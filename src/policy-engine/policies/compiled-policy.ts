@@ -1,7 +1,8 @@
 // A policy as decisions use it: sizes in bytes, times in milliseconds, expressions compiled, and which claims it selects. compilePolicy
 // makes it; nothing here reads YAML or refuses anything.
 import type { OperationKind } from "../../contracts/kinds/filesystem-layout.ts";
-import type { ClaimBackend, Mode } from "../../contracts/kinds/volume-policy.ts";
+import type { Mode } from "../../contracts/kinds/policy-ceilings.ts";
+import type { ClaimBackend } from "../../contracts/kinds/volume-policy.ts";
 import { type Labels, matchesSelector } from "../../contracts/schema/label-selector.ts";
 import type { LabelSelector } from "../../contracts/schema/schema.ts";
 import type { Expression } from "../cel/expression.ts";

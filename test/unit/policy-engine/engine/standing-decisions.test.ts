@@ -85,6 +85,7 @@ function aWorld(at: { nowMs: number; monotonicMs: number }) {
     metrics,
     clusterRate: { take: () => true },
     ruleErrors: { note: () => {} },
+    onDecided: () => {},
     epoch: () => process.epoch,
     clock,
     log: createRecordingLog().log,
