@@ -120,7 +120,8 @@ export function methodNotAllowed(): ApiError {
 }
 
 export function unsupportedMediaType(given: string, accepted: readonly string[]): ApiError {
-  const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(", ")} (got "${given}")`;
+  const hint = given.includes("protobuf") ? "; use kubectl apply -f instead" : "";
+  const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(", ")} (got "${given}"${hint})`;
   return new ApiError(415, "UnsupportedMediaType", message);
 }
 

@@ -12,6 +12,7 @@ import {
 import type { KubeObject } from "../../contracts/kubernetes/object.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../contracts/names.ts";
 import { withDetail } from "../../contracts/printable.ts";
+import { formatBytes, parseQuantity } from "../../contracts/quantities/quantity.ts";
 import type { HoldReason } from "../../contracts/reasons.ts";
 import type { ReadableStore } from "../../platform/kube/cache/store.ts";
 import type { ApplyConfiguration, KubeClient } from "../../platform/kube/client/client.ts";
@@ -92,12 +93,23 @@ export function createStatusReporter(parts: StatusReporterParts): StatusReporter
   return {
     announce: (handle) => writes.instead(handle, () => announceHold(parts, handle)),
     report: writes.next,
-    operationEnded: (state, { kind, from, outcome, reached, message }) => {
-      const type = outcome === "Failed" ? "Warning" : "Normal";
-      recordEvent(state, type, `${kind}${outcome}`, withDetail(`${from} → ${reached}`, message));
+    operationEnded: (state, operation) => {
+      const { kind, outcome, emergency, message } = operation;
+      const isNotable = outcome === "Failed" || emergency === true;
+      recordEvent(
+        state,
+        isNotable ? "Warning" : "Normal",
+        `${kind}${outcome}`,
+        withDetail(changeText(operation), message),
+      );
     },
     warn: (state, reason, message) => recordEvent(state, "Warning", reason, message),
   };
+}
+
+function changeText({ from, reached, emergency }: LastOperation): string {
+  const [before, after] = [from, reached].map((size) => formatBytes(parseQuantity(size)));
+  return `${before} → ${after}${emergency === true ? ", by the emergency grant: the engine has not decided it" : ""}`;
 }
 
 /** The Filesystem, where users look. */

@@ -10,7 +10,7 @@ import { differenceOfClocks, unreliableFigures, unreliableReading, unreliableRec
 import { pauseOf } from "../facts/pause.ts";
 import { predictSize } from "../facts/prediction.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
-import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
+import { type CompiledPolicy, type CompiledRule, problemText } from "../policies/compiled-policy.ts";
 import { forbiddenClass, holdForFailure } from "../sizing/sizes.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
 import { closedUntil } from "./cooldowns.ts";
@@ -194,10 +194,8 @@ function largerIsWanted(question: Question): Plan | undefined {
 function policyIsInvalid(question: Question): Plan | undefined {
   const [problem] = question.policy?.problems ?? [];
   if (problem === undefined) return undefined;
-  return question.hold(
-    "PolicyInvalid",
-    withDetail(`policy ${question.policy?.key}: ${problem.field}`, problem.message),
-  );
+  const message = withDetail(`policy ${question.policy?.key}`, problemText(problem));
+  return question.hold("PolicyInvalid", message);
 }
 
 // After what is urgent. The rules are asked all the same: their `for` goes on, and people read what waits.

@@ -107,6 +107,12 @@ export interface PolicyProblem {
   readonly column?: number;
 }
 
+/** "spec.rules[0].when:1:8: volume has no field usedratio (did you mean usedRatio?)". */
+export function problemText({ field, line, column, message, hint }: PolicyProblem): string {
+  const position = line === undefined ? "" : `:${line}:${column}`;
+  return `${field}${position}: ${message}${hint === undefined ? "" : ` (${hint})`}`;
+}
+
 /** A policy's selecting half: the namespaced kind has a namespace, the cluster's a namespaceSelector. */
 export interface PolicySelection {
   readonly namespace: string | undefined;

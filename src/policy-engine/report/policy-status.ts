@@ -7,7 +7,7 @@ import type { ConditionReason, HoldReason } from "../../contracts/reasons.ts";
 import { datedCondition } from "../../contracts/schema/condition.ts";
 import type { Condition } from "../../contracts/schema/schema.ts";
 import type { AnyPolicy } from "../policies/compile-policy.ts";
-import type { CompiledPolicy, PolicyProblem } from "../policies/compiled-policy.ts";
+import { type CompiledPolicy, type PolicyProblem, problemText } from "../policies/compiled-policy.ts";
 import { DEFAULT_MAX_FACTOR } from "../sizing/sizes.ts";
 import type { PolicyUse } from "./policy-uses.ts";
 import type { FailingRules } from "./rule-errors.ts";
@@ -114,10 +114,7 @@ function firstNames(keys: readonly string[]): string {
 }
 
 export function problemsText(problems: readonly PolicyProblem[]): string {
-  const lines = problems.slice(0, PROBLEMS_SHOWN).map(({ field, line, column, message, hint }) => {
-    const position = line === undefined ? "" : `:${line}:${column}`;
-    return `${field}${position}: ${message}${hint === undefined ? "" : ` (${hint})`}`;
-  });
+  const lines = problems.slice(0, PROBLEMS_SHOWN).map(problemText);
   const more = problems.length - lines.length;
   return more > 0 ? `${lines.join("; ")}; and ${more} more` : lines.join("; ");
 }

@@ -82,6 +82,7 @@ function layoutOnServer() {
 function spanOfNode() {
   const { server, client } = layoutOnServer();
   let cached = server.layout() ?? buildSpanLayout();
+  const recorded: string[] = [];
   const volume = new NodeVolume(newVolumeState(recordWithLayout(cached, undefined), false));
   const reporter = createStatusReporter({
     nodeName: "node-a",
@@ -90,15 +91,36 @@ function spanOfNode() {
     client,
     applier: createApplier(client),
     ownWrites: createOwnWrites({ monotonicMs: () => 0 }),
-    events: { record: () => undefined, flush: async () => undefined },
+    events: {
+      record: (_object, type, reason, message) => void recorded.push(`${type} ${reason}: ${message}`),
+      flush: async () => undefined,
+    },
     clock: { nowMs: () => 0, monotonicMs: () => 0 },
     log: createLogger("test", "silent"),
   });
   const hear = (): void => {
     cached = server.layout() ?? cached;
   };
-  return { volume, reporter, server, hear };
+  return { volume, reporter, server, hear, recorded };
 }
+
+describe("the Event of an operation's end", () => {
+  const at = "2026-01-01T00:00:00Z";
+  const extend = { kind: "Extend", from: "1Gi", to: "1408Mi", reached: "1408Mi", epoch: 1, startedAt: at } as const;
+  const ended = { ...extend, outcome: "Succeeded", endedAt: at } as const;
+  const grantSpent = ", by the emergency grant: the engine has not decided it";
+
+  it.each([
+    ["an extend", {}, "Normal ExtendSucceeded: 1Gi → 1.38Gi"],
+    ["an emergency", { emergency: true }, `Warning ExtendSucceeded: 1Gi → 1.38Gi${grantSpent}`],
+    ["what failed", { outcome: "Failed", message: "no room" }, "Warning ExtendFailed: 1Gi → 1.38Gi: no room"],
+  ] as const)("of %s says from where to where, and how", async (_what, more, event) => {
+    const { volume, reporter, recorded } = spanOfNode();
+    reporter.operationEnded(volume.state, { ...ended, ...more });
+    await waitFor("the Event", async () => (recorded.length > 0 ? true : undefined));
+    expect(recorded).toEqual([event]);
+  });
+});
 
 describe("announcing that a node holds a volume", () => {
   it("says so in the layout, and marks it as held", async () => {
