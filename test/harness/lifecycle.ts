@@ -12,6 +12,7 @@ import { formatQuantity, GIB, parseQuantity } from "../../src/contracts/quantiti
 import { scatterFiles, scatterInReserved, verifyFiles } from "../integration/storage/written-files.ts";
 import type { Stack } from "./stack.ts";
 import {
+  applyApproval,
   applyPolicy,
   capacityBytesOf,
   createVolume,
@@ -39,12 +40,13 @@ const KEPT_NTH = 4;
 /** The sizes that a claim's label asks for. */
 const SIZES = { small: GIB, medium: 3 * GIB, large: 2 * GIB, huge: 4 * GIB } as const;
 type Size = keyof typeof SIZES;
+const NEVER = "2100-01-01T00:00:00Z";
 const KINDS = { small: "Shrink", medium: "Shrink", large: "Extend", huge: "Extend" } as const;
 
 /** Sizes follow a label of the claim, so that a life says when its volume grows and shrinks, and the engine decides it. */
 async function applySizeByLabel(stack: Stack, life: string): Promise<void> {
   await applyPolicy(stack, "size-by-label", {
-    mode: { extend: "Enforce", shrink: "Enforce" },
+    mode: { extend: "Enforce", shrink: "Approve" },
     trim: { every: "24h" },
     limits: { min: "512Mi", max: "8Gi", minAvailable: "64Mi" },
     rules: (Object.keys(SIZES) as Size[]).map((size) => ({
@@ -59,6 +61,7 @@ async function applySizeByLabel(stack: Stack, life: string): Promise<void> {
       shrink: { stabilization: "0s", cooldown: "0s", minStep: "16Mi" },
     },
   });
+  await applyApproval(stack, "shrinks", { claims: [life], action: "Shrink", notBelow: "512Mi", notAfter: NEVER });
 }
 
 /** Told before and after each phase; what they throw ends the life. */

@@ -10,6 +10,7 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
 
   { at: "lease/take", why: "only where a dead leader's Lease is there", nowAndThen: true },
   { at: "lease/renew", why: "in the background, at its own times", nowAndThen: true },
+  { at: "approval/apply-status", why: "in the background, at its own times", nowAndThen: true },
   { at: "event/create", why: "in the background, at its own times", nowAndThen: true },
   { at: "event/count", why: "in the background, where an event comes again", nowAndThen: true },
   { at: "member-guard/count", why: "in the background, at its own times", nowAndThen: true },

@@ -1,5 +1,6 @@
 // One claim on a running stack, as its user sees it: created, mounted, given labels, watched, deleted. It looks at the world (the
 // API, statfs, the member file), never into a process.
+
 import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { mountsUnder } from "../../demo/show/run/mount-table.ts";
@@ -7,6 +8,7 @@ import { LOOP_CLASS_NAME } from "../../demo/stand-ins/bootstrap.ts";
 import { fsidOf, volumeHandleOf } from "../../src/contracts/identity.ts";
 import { FILESYSTEMS, type Filesystem } from "../../src/contracts/kinds/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/contracts/kinds/filesystem-layout.ts";
+import { SCALING_APPROVALS, type ScalingApproval } from "../../src/contracts/kinds/scaling-approval.ts";
 import { VOLUME_POLICIES, type VolumePolicySpec } from "../../src/contracts/kinds/volume-policy.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/contracts/kubernetes/resources.ts";
 import type { Stack } from "./stack.ts";
@@ -120,6 +122,16 @@ export async function applyPolicy(stack: Stack, name: string, spec: VolumePolicy
     spec,
   };
   await stack.client.apply("test/apply-policy", VOLUME_POLICIES, policy, { fieldManager: "test", force: true });
+}
+
+export async function applyApproval(stack: Stack, name: string, spec: ScalingApproval["spec"]): Promise<void> {
+  const approval = {
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "ScalingApproval",
+    metadata: { name, namespace: NAMESPACE },
+    spec,
+  };
+  await stack.client.apply("test/apply-approval", SCALING_APPROVALS, approval, { fieldManager: "test", force: true });
 }
 
 export async function layoutOf(stack: Stack, volume: TestVolume): Promise<FilesystemLayout> {

@@ -22,7 +22,7 @@ const FAILED_LIVES_LIMIT = 1;
 const REPACKING_PHASES: readonly Phase[] = ["repack", "interrupt"];
 /** A process passes them in the background, at its own times; or one of two, as it was interrupted in the one or the other. */
 const PASSED_NOW_AND_THEN =
-  /^((lease|event|agent-samples|trim|node-storage|capacity)\/|shrink\/cancel-(balance|resize)\/)/;
+  /^((lease|event|approval|agent-samples|trim|node-storage|capacity)\/|shrink\/cancel-(balance|resize)\/)/;
 /** What the backend lvm does to shrink, which no life here passes. */
 const OF_LVM = /reduc|-beside-lvmd/;
 
