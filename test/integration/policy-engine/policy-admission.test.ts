@@ -286,7 +286,7 @@ describe("the API server, asked to keep a policy", () => {
   it("takes mode Approve for a direction, a rule and a ceiling, and no other word", async () => {
     const spec = { limits: LIMITS, rules: [{ ...RULE, mode: "Approve" }], mode: { shrink: "Approve" } };
     expect((await apply(spec)).spec).toMatchObject(spec);
-    const ceilings = apply({ ceilings: { modes: { extend: "Approve" } } }, "ClusterVolumePolicy");
+    const ceilings = apply({ ceilings: { modes: { extend: "Approve" } } }, "ClusterVolumePolicy", "approved");
     expect((await ceilings).spec).toMatchObject({ ceilings: { modes: { extend: "Approve" } } });
     const asked = apply({ limits: LIMITS, rules: [{ ...RULE, mode: "Ask" }] });
     await expect(asked).rejects.toThrow(/spec\.rules\[0\]\.mode.*"Ask".*"Enforce", "Approve", "Recommend"/);

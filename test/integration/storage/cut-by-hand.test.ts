@@ -40,7 +40,7 @@ describeReal("a member file that was cut by hand", LOOP_PARTS, () => {
       const staging = fixture.storage.stage(volume, GIB, mountPath);
       await expect(staging).rejects.toMatchObject({ code: "MembersMissing" });
       await expect(staging).rejects.toThrow(
-        `${path} of ${volume.handle}, or restore a backup: it has 1023Mi (${1023 * MIB}), and its ${fsType} needs 1Gi`,
+        `${path}, or restore a backup: it has ${1023 * MIB} bytes, and its ${fsType} needs ${GIB}`,
       );
       expect(mountAt(mountPath)).toBeUndefined();
       expect(devicesOf(path)).toEqual([]);

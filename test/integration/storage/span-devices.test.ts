@@ -86,7 +86,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
       code: "WrongFilesystem",
       message: expect.stringMatching(
         new RegExp(
-          `is device 2 \\(${m1.reported?.deviceUUID}\\), and member m0 is device 1 \\(${m0.reported?.deviceUUID}`,
+          `driver of ${m0.claim}: device 2 \\(${m1.reported?.deviceUUID}\\) came, not 1 \\(${m0.reported?.deviceUUID}`,
         ),
       ),
     });
@@ -101,7 +101,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
     const mistaken = withMembers(mounted, [m0, leaving({ ...m1, reported: m0.reported })]);
     await expect(storage.shrink(mistaken, GIB, makeShrinkControl())).rejects.toMatchObject({
       code: "WrongFilesystem",
-      message: expect.stringContaining("member m1"),
+      message: expect.stringContaining(`driver of ${m1.claim}: device 2`),
     });
     expect(devices()).toHaveLength(2);
     expect(superblockOf(m1).equals(before)).toBe(true);
@@ -221,7 +221,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
     [
       "its number is in use there",
       (superblock) => superblock.writeBigUInt64LE(1n, GENERATION_OFFSET),
-      /device 2, .* taken out \(commit 1, now /,
+      /member copy is a copy: .* taken out \(commit 1, now /,
     ],
     [
       "it is of a commit that the filesystem has not come to",
@@ -229,7 +229,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
         superblock.writeBigUInt64LE(9n, DEVID_OFFSET);
         superblock.writeBigUInt64LE(1_000_000n, GENERATION_OFFSET);
       },
-      /device 9, .* taken out \(commit 1000000/,
+      /member copy is a copy: .* taken out \(commit 1000000/,
     ],
   ])("wipes nothing that says it is its device where %s", async (_why, change, message) => {
     const mounted = await stageBoth();

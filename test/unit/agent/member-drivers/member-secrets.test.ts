@@ -44,13 +44,13 @@ describe("the Secrets of members' drivers", () => {
   });
 
   it.each<[string, () => Secret | undefined, RegExp]>([
-    ["there is none", () => undefined, /storage\/array.*there is none/],
+    ["there is none", () => undefined, /a Role in storage .*Secret array.*there is none/],
     [
       "the agent may not read it",
       () => {
         throw new KubeError("Forbidden", 403, "secrets is forbidden");
       },
-      /storage\/array.*is forbidden.*a Role in storage/,
+      /a Role in storage .*Secret array.*is forbidden/,
     ],
   ])("that cannot be had say which, and what to do, where %s", async (_why, answer, message) => {
     await expect(createMemberSecrets(serving(answer)).read(reference)).rejects.toMatchObject({

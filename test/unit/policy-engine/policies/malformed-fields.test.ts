@@ -74,7 +74,7 @@ const CASES: readonly [string, Malformed, string, string][] = [
     "variables[0].expression:1:11",
     "there is no variable b before this",
   ],
-  ["a mode that there is not", { mode: { shrink: "Maybe" } }, "mode.shrink", 'one of "Enforce"|"Recommend"'],
+  ["a mode that there is not", { mode: { shrink: "Maybe" } }, "mode.shrink", 'one of "Enforce"|"Approve"|"Recommend"'],
   ["a way with stale data", { onStaleMetrics: "Shrink" }, "onStaleMetrics", 'one of "Hold"|"ExtendOnly"'],
   ["a priority in words", { priority: "high" }, "priority", "expected number, received string"],
   ["a fraction of a priority", { priority: 1.5 }, "priority", "expected int"],
