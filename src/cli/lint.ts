@@ -4,7 +4,11 @@ import { readFileSync } from "node:fs";
 import { isDeepStrictEqual, parseArgs } from "node:util";
 import { parseAllDocuments } from "yaml";
 import type * as z from "zod";
-import { clusterVolumePolicySpec, volumePolicySpec } from "../contracts/kinds/volume-policy.ts";
+import {
+  type ClusterVolumePolicySpec,
+  clusterVolumePolicySpec,
+  volumePolicySpec,
+} from "../contracts/kinds/volume-policy.ts";
 import { API_VERSION, GROUP } from "../contracts/names.ts";
 import { printable } from "../contracts/printable.ts";
 import { checkPolicy } from "../policy-engine/admission/check-policy.ts";
@@ -22,10 +26,13 @@ interface Lint {
   readonly policies: number;
 }
 
-const SPECS: Readonly<Record<string, z.ZodType>> = {
-  VolumePolicy: volumePolicySpec,
-  ClusterVolumePolicy: clusterVolumePolicySpec,
-};
+const SPECS: ReadonlyMap<unknown, z.ZodType> = new Map<unknown, z.ZodType>([
+  ["VolumePolicy", volumePolicySpec],
+  ["ClusterVolumePolicy", clusterVolumePolicySpec],
+]);
+
+/** RFC 1123, as Kubernetes has it. */
+const OBJECT_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 export async function runLint(args: readonly string[]): Promise<void> {
   const options = { help: { type: "boolean", short: "h", default: false } } as const;
@@ -47,8 +54,8 @@ export function lintText(file: string, text: string): Lint {
   const said = documents.flatMap((document): { readonly name: string; readonly verdict: Verdict }[] => {
     const [error] = document.errors;
     if (error !== undefined) return [{ name: "YAML", verdict: { refusal: error.message.trim(), warnings: [] } }];
-    const object = document.toJS() as unknown;
-    return isPolicy(object) ? [{ name: nameOf(object), verdict: lintObject(object) }] : [];
+    const policies = objectsIn(document.toJS() as unknown).filter(isPolicy);
+    return policies.map((policy) => ({ name: nameOf(policy), verdict: lintObject(policy) }));
   });
   if (said.length === 0)
     return { lines: [`${file}: has neither a VolumePolicy nor a ClusterVolumePolicy`], refused: 1, policies: 0 };
@@ -62,9 +69,15 @@ export function lintText(file: string, text: string): Lint {
 
 type Verdict = Pick<ReturnType<typeof checkPolicy>, "refusal" | "warnings">;
 
+/** The object itself, or the items of a List. */
+function objectsIn(object: unknown): readonly unknown[] {
+  const { kind, items } = (object ?? {}) as { kind?: unknown; items?: unknown };
+  return kind === "List" && Array.isArray(items) ? items : [object];
+}
+
 function isPolicy(object: unknown): object is AnyPolicy {
   const { apiVersion, kind } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
-  return typeof apiVersion === "string" && apiVersion.startsWith(`${GROUP}/`) && SPECS[String(kind)] !== undefined;
+  return typeof apiVersion === "string" && apiVersion.startsWith(`${GROUP}/`) && SPECS.has(kind);
 }
 
 function nameOf({ kind, metadata }: AnyPolicy): string {
@@ -79,12 +92,27 @@ function lintObject(policy: AnyPolicy): Verdict {
   });
   if (policy.apiVersion !== API_VERSION) return refused([`apiVersion: write ${API_VERSION}`]);
   if (!policy.metadata?.name) return refused(["metadata.name: give it a name"]);
-  const read = SPECS[policy.kind]?.safeParse(policy.spec);
+  if (!OBJECT_NAME.test(policy.metadata.name))
+    return refused(["metadata.name: use small letters, digits, - and . alone, with a letter or digit at both ends"]);
+  const read = SPECS.get(policy.kind)?.safeParse(policy.spec);
   if (read?.success !== true)
     return refused((read?.error.issues ?? []).map(({ path, message }) => `${fieldOf(["spec", ...path])}: ${message}`));
   const unknown = unknownFields(policy.spec, read.data, ["spec"]);
   if (unknown.length > 0) return refused(unknown.map((field) => `${field}: there is no such field`));
+  const problems = ceilingProblems(policy.spec);
+  if (problems.length > 0) return refused(problems);
   return checkPolicy({ ...policy, spec: read.data } as AnyPolicy);
+}
+
+/** What the CRD's own rules refuse, and neither the schema nor the compiler knows. */
+function ceilingProblems({ ceilings }: ClusterVolumePolicySpec): string[] {
+  const { perNode = 0, perCluster = Number.POSITIVE_INFINITY } = ceilings?.concurrentOperations ?? {};
+  const drivers = (ceilings?.driverModifications ?? []).map(({ driver }) => driver);
+  const twice = drivers.filter((driver, index) => drivers.indexOf(driver) !== index);
+  return [
+    ...(perNode > perCluster ? ["spec.ceilings.concurrentOperations: perNode is larger than perCluster"] : []),
+    ...twice.map((driver) => `spec.ceilings.driverModifications: ${driver} is there twice`),
+  ];
 }
 
 /** What the schema has left out of what was written. */

@@ -1,6 +1,6 @@
 // What a person reads who checks policies in files before they are committed: mistakes that people make, each with its place.
 import { describe, expect, it } from "@jest/globals";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 import { lintText } from "../../../src/cli/lint.ts";
 
 const FILE = "policy.yaml";
@@ -13,6 +13,8 @@ const policy = (spec: object, rest: object = {}): string =>
     spec: { limits: { max: "200Gi" }, rules: [RULE], ...spec },
     ...rest,
   });
+const clusterPolicy = (ceilings: object): string =>
+  policy({ ceilings }, { kind: "ClusterVolumePolicy", metadata: { name: "teams" } });
 const said = (text: string): string => lintText(FILE, text).lines.join("\n");
 
 describe("a file of policies", () => {
@@ -62,6 +64,19 @@ describe("a file of policies", () => {
     ],
     ["another version", policy({}, { apiVersion: "tidemark.dev/v1" }), /apiVersion: write tidemark\.dev\/v1alpha1/],
     ["no name", policy({}, { metadata: {} }), /metadata\.name: give it a name/],
+    ["a name that no object has", policy({}, { metadata: { name: "My_Policy" } }), /metadata\.name: use small letters/],
+    [
+      "a ceiling for a node over the cluster's",
+      clusterPolicy({ concurrentOperations: { perNode: 5, perCluster: 3 } }),
+      /concurrentOperations: perNode is larger/,
+    ],
+    [
+      "a driver twice",
+      clusterPolicy({ driverModifications: [4, 6].map((perDay) => ({ driver: "ebs.csi.aws.com", perDay })) }),
+      /driverModifications: ebs\.csi\.aws\.com is there twice/,
+    ],
+    ["a mistake in a List", stringify({ kind: "List", items: [parse(policy({ limits: {} }))] }), /max is required/],
+    ["a kind that JavaScript knows and Kubernetes does not", policy({}, { kind: "constructor" }), /has neither/],
     ["no spec", policy({}, { spec: undefined }), /spec: /],
     ["no metadata", policy({}, { metadata: null }), /metadata\.name: give it a name/],
     ["YAML that is none", "a: [b\n", /line 2/],
