@@ -82,3 +82,132 @@ export function createDecisionBudget(cpuMs: () => number = threadCpuMs): Decisio
     },
   };
 }
+
+/** What decisions under one policy have taken in the last minute. */
+interface Taken {
+  readonly count: number;
+  readonly ms: number;
+}
+
+export interface PolicyLoads {
+  /** Makes a decision under the policy, and notes what it takes. */
+  measure<T>(policy: CompiledPolicy, monotonicMs: number, decision: () => T): T;
+  /**
+   * Those that take too much in sum since the last call, the heaviest of a namespace first, with what they spent on a core in the last minute.
+   * However many volumes it decides, a policy is not among them while its decisions are as short as an honest one's.
+   */
+  takeExceeded(monotonicMs: number): ReadonlyMap<CompiledPolicy, Taken>;
+}
+
+/** On average, of a decision: tens of times what an honest policy's takes. */
+const HEAVY_DECISION_MS = 1;
+const MINUTE_MS = 60_000;
+/** What the heavy policies of one namespace may spend in a minute: 2% of a core. */
+const HEAVY_SUM_MS = 0.02 * MINUTE_MS;
+
+export interface ThreadClocks {
+  readonly wallMs: () => number;
+  /** What this thread has spent on cores so far. Reading it takes about as long as a decision. */
+  readonly cpuMs: () => number;
+}
+
+export const THREAD_CLOCKS: ThreadClocks = { wallMs: () => performance.now(), cpuMs: () => threadCpuMs() };
+
+/** By wall time it is known which policies cannot be too heavy: nearly all. What the others spend on a core is read with each decision. */
+export function createPolicyLoads({ wallMs, cpuMs }: ThreadClocks): PolicyLoads {
+  const walls = new WeakMap<CompiledPolicy, LastMinute>();
+  const spent = new Map<CompiledPolicy, LastMinute>();
+  const wallOf = (policy: CompiledPolicy): LastMinute => {
+    const known = walls.get(policy) ?? new LastMinute();
+    walls.set(policy, known);
+    return known;
+  };
+  const onCore = <T>(policy: CompiledPolicy, monotonicMs: number, decision: () => T): T => {
+    const known = spent.get(policy) ?? new LastMinute();
+    spent.set(policy, known);
+    const beginMs = cpuMs();
+    const decided = decision();
+    known.add(cpuMs() - beginMs, monotonicMs);
+    return decided;
+  };
+  const sums = (monotonicMs: number): Spender[] => {
+    const all = [...spent].map(([policy, minute]) => ({ policy, taken: minute.sum(monotonicMs) }));
+    for (const { policy, taken } of all) if (taken.count === 0) spent.delete(policy);
+    return all;
+  };
+  return {
+    measure: (policy, monotonicMs, decision) => {
+      const wall = wallOf(policy);
+      const beginMs = wallMs();
+      const decided = isHeavy(wall.sum(monotonicMs)) ? onCore(policy, monotonicMs, decision) : decision();
+      wall.add(wallMs() - beginMs, monotonicMs);
+      return decided;
+    },
+    takeExceeded: (monotonicMs) => {
+      if (spent.size === 0) return NONE_EXCEEDED;
+      const exceeded = overTheirSum(sums(monotonicMs).filter(({ taken }) => isHeavy(taken)));
+      for (const policy of exceeded.keys()) {
+        spent.delete(policy);
+        walls.delete(policy);
+      }
+      return exceeded;
+    },
+  };
+}
+
+interface Spender {
+  readonly policy: CompiledPolicy;
+  readonly taken: Taken;
+}
+
+const NONE_EXCEEDED: ReadonlyMap<CompiledPolicy, Taken> = new Map();
+
+function isHeavy({ count, ms }: Taken): boolean {
+  return ms > count * HEAVY_DECISION_MS;
+}
+
+/** Of each namespace, the heaviest until the others are within the sum; each of the cluster's policies answers for itself. */
+function overTheirSum(heavy: readonly Spender[]): ReadonlyMap<CompiledPolicy, Taken> {
+  const left = new Map<string, number>();
+  const scopeOf = ({ selection, key }: CompiledPolicy): string => selection.namespace ?? `cluster/${key}`;
+  for (const { policy, taken } of heavy) left.set(scopeOf(policy), (left.get(scopeOf(policy)) ?? 0) + taken.ms);
+  const exceeded = new Map<CompiledPolicy, Taken>();
+  for (const { policy, taken } of [...heavy].sort((a, b) => b.taken.ms - a.taken.ms)) {
+    const sumMs = left.get(scopeOf(policy)) ?? 0;
+    if (sumMs <= HEAVY_SUM_MS) continue;
+    exceeded.set(policy, taken);
+    left.set(scopeOf(policy), sumMs - taken.ms);
+  }
+  return exceeded;
+}
+
+const STEP_MS = 10_000;
+
+/** Sums of the last minute, in steps: up to one of them is missing at its beginning. */
+class LastMinute {
+  #steps: { readonly step: number; count: number; ms: number }[] = [];
+
+  add(ms: number, monotonicMs: number): void {
+    const step = Math.floor(monotonicMs / STEP_MS);
+    const last = this.#steps.at(-1);
+    if (last?.step === step) {
+      last.count += 1;
+      last.ms += ms;
+    } else this.#steps = [...this.#steps.filter((one) => isOfMinute(one.step, step)), { step, count: 1, ms }];
+  }
+
+  sum(monotonicMs: number): Taken {
+    const now = Math.floor(monotonicMs / STEP_MS);
+    const sum = { count: 0, ms: 0 };
+    for (const { step, count, ms } of this.#steps) {
+      if (!isOfMinute(step, now)) continue;
+      sum.count += count;
+      sum.ms += ms;
+    }
+    return sum;
+  }
+}
+
+function isOfMinute(step: number, now: number): boolean {
+  return step > now - MINUTE_MS / STEP_MS;
+}
