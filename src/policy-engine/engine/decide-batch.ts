@@ -91,8 +91,8 @@ export function createDecideBatch(
   const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
     const outcomes: Outcome[] = [];
     const times = new BatchTimes();
-    // Nothing outlasts this but outcomes and times, each put there whole by one assignment: wherever the limit ends it, it goes on after the
-    // last one.
+    // It returns early where a policy may have to be named before the next volume. Nothing outlasts this but outcomes and times, each put there
+    // whole by one assignment: wherever the limit ends it, it goes on after the last one.
     const goOn = (): void => {
       const drafts = draftsOf(world, at);
       const deciding = { world: { ...world, ...drafts, caches: noted.caches }, noted, policies, times, budget, loads };
@@ -101,14 +101,16 @@ export function createDecideBatch(
         const outcome = stands?.(state, at, drafts.promises) === true ? "Skipped" : outcomeOf(deciding, state, at);
         draftOutcome(drafts, outcome);
         outcomes[outcomes.length] = outcome;
+        if (loads.isDue()) return;
       }
     };
     for (let attempts = 0; ; attempts += 1) {
       const ended = limit.attempt(goOn, attempts);
       if (ended instanceof Interrupted) times.interrupted(ended);
+      else times.returned();
       const isNamed = nameSlow(policies, times.takeSlowest(limitMs * NAMED_SHARE), { budget, loads }, at);
-      if (!(ended instanceof Interrupted)) break;
-      if (isNamed) attempts = -1;
+      if (!(ended instanceof Interrupted) && outcomes.length === states.length) break;
+      if (isNamed || !(ended instanceof Interrupted)) attempts = -1;
     }
     return outcomes.flatMap((outcome) => {
       if (outcome === "Skipped") return [];

@@ -40,6 +40,11 @@ export class BatchTimes {
     this.#wallMs = new Map();
   }
 
+  /** The attempt that began with the last call has returned: how long its decisions took says nothing of the next one. */
+  returned(): void {
+    this.#wallMs = new Map();
+  }
+
   /** The one that has spent the most, where that is so much; it is named once. */
   takeSlowest(fromMs: number): { readonly policy: CompiledPolicy; readonly cpuMs: number } | undefined {
     const [slowest] = [...this.#leastCpuMs].sort(([, a], [, b]) => b - a);
@@ -92,9 +97,12 @@ interface Taken {
 export interface PolicyLoads {
   /** Makes a decision under the policy, and notes what it takes. */
   measure<T>(policy: CompiledPolicy, monotonicMs: number, decision: () => T): T;
+  /** So much was spent since takeExceeded that it may have something to say. */
+  isDue(): boolean;
   /**
-   * Those that take too much in sum since the last call, the heaviest of a namespace first, with what they spent on a core in the last minute.
-   * However many volumes it decides, a policy is not among them while its decisions are as short as an honest one's.
+   * Of those that have decided since the last call, the ones that take too much in sum, with what they spent on a core in the last minute.
+   * However many volumes it decides, a policy is not among them while its decisions are as short as an honest one's. What a policy spent
+   * before it was named or edited counts to its namespace's sum all the same: edits do not begin that again.
    */
   takeExceeded(monotonicMs: number): ReadonlyMap<CompiledPolicy, Taken>;
 }
@@ -104,6 +112,11 @@ const HEAVY_DECISION_MS = 1;
 const MINUTE_MS = 60_000;
 /** What the heavy policies of one namespace may spend in a minute: 2% of a core. */
 const HEAVY_SUM_MS = 0.02 * MINUTE_MS;
+
+/** Of a policy, until its average counts. */
+const LEAST_DECISIONS = 30;
+/** Between two looks. */
+const DUE_MS = 100;
 
 export interface ThreadClocks {
   readonly wallMs: () => number;
@@ -117,6 +130,8 @@ export const THREAD_CLOCKS: ThreadClocks = { wallMs: () => performance.now(), cp
 export function createPolicyLoads({ wallMs, cpuMs }: ThreadClocks): PolicyLoads {
   const walls = new WeakMap<CompiledPolicy, LastMinute>();
   const spent = new Map<CompiledPolicy, LastMinute>();
+  const active = new Set<CompiledPolicy>();
+  let dueMs = 0;
   const wallOf = (policy: CompiledPolicy): LastMinute => {
     const known = walls.get(policy) ?? new LastMinute();
     walls.set(policy, known);
@@ -127,7 +142,10 @@ export function createPolicyLoads({ wallMs, cpuMs }: ThreadClocks): PolicyLoads 
     spent.set(policy, known);
     const beginMs = cpuMs();
     const decided = decision();
-    known.add(cpuMs() - beginMs, monotonicMs);
+    const tookMs = cpuMs() - beginMs;
+    known.add(tookMs, monotonicMs);
+    active.add(policy);
+    dueMs += tookMs;
     return decided;
   };
   const sums = (monotonicMs: number): Spender[] => {
@@ -143,13 +161,13 @@ export function createPolicyLoads({ wallMs, cpuMs }: ThreadClocks): PolicyLoads 
       wall.add(wallMs() - beginMs, monotonicMs);
       return decided;
     },
+    isDue: () => dueMs >= DUE_MS,
     takeExceeded: (monotonicMs) => {
-      if (spent.size === 0) return NONE_EXCEEDED;
-      const exceeded = overTheirSum(sums(monotonicMs).filter(({ taken }) => isHeavy(taken)));
-      for (const policy of exceeded.keys()) {
-        spent.delete(policy);
-        walls.delete(policy);
-      }
+      if (active.size === 0) return NONE_EXCEEDED;
+      const heavy = sums(monotonicMs).filter(({ taken }) => isHeavy(taken));
+      const exceeded = overTheirSum(heavy, ({ policy, taken }) => active.has(policy) && taken.count >= LEAST_DECISIONS);
+      active.clear();
+      dueMs = 0;
       return exceeded;
     },
   };
@@ -167,12 +185,15 @@ function isHeavy({ count, ms }: Taken): boolean {
 }
 
 /** Of each namespace, the heaviest until the others are within the sum; each of the cluster's policies answers for itself. */
-function overTheirSum(heavy: readonly Spender[]): ReadonlyMap<CompiledPolicy, Taken> {
+function overTheirSum(
+  heavy: readonly Spender[],
+  mayBeNamed: (spender: Spender) => boolean,
+): ReadonlyMap<CompiledPolicy, Taken> {
   const left = new Map<string, number>();
   const scopeOf = ({ selection, key }: CompiledPolicy): string => selection.namespace ?? `cluster/${key}`;
   for (const { policy, taken } of heavy) left.set(scopeOf(policy), (left.get(scopeOf(policy)) ?? 0) + taken.ms);
   const exceeded = new Map<CompiledPolicy, Taken>();
-  for (const { policy, taken } of [...heavy].sort((a, b) => b.taken.ms - a.taken.ms)) {
+  for (const { policy, taken } of heavy.filter(mayBeNamed).sort((a, b) => b.taken.ms - a.taken.ms)) {
     const sumMs = left.get(scopeOf(policy)) ?? 0;
     if (sumMs <= HEAVY_SUM_MS) continue;
     exceeded.set(policy, taken);

@@ -1,6 +1,6 @@
 // What policies take of the deciding thread in sum, on clocks that the test turns: no load of the machine changes it.
 import { describe, expect, it } from "@jest/globals";
-import { createPolicyLoads } from "../../../../src/policy-engine/engine/policy-times.ts";
+import { BatchTimes, createPolicyLoads } from "../../../../src/policy-engine/engine/policy-times.ts";
 import { compilePolicy } from "../../../../src/policy-engine/policies/compile-policy.ts";
 import type { CompiledPolicy } from "../../../../src/policy-engine/policies/compiled-policy.ts";
 import { aClusterPolicy, aVolumePolicy } from "../../../builders/policy.ts";
@@ -81,14 +81,44 @@ describe("a policy that takes too much in sum", () => {
     expect(named()).toEqual(["shop/p3"]);
   });
 
-  it("is named once, and counts from nothing when it is tried again", () => {
+  it("is named once, and soon again where it is edited and as heavy, but not where the edit has made it light", () => {
     const { decide, named } = aThread();
-    const policy = own("heavy");
-    decide(policy, 400, { cpuMs: 4 });
+    decide(own("heavy"), 400, { cpuMs: 4 });
     expect([named(), named()]).toEqual([["shop/heavy"], []]);
-    decide(policy, 200, { cpuMs: 4 }, 1000);
-    expect(named(1000)).toEqual([]);
-    decide(policy, 200, { cpuMs: 4 }, 2000);
-    expect(named(2000)).toEqual(["shop/heavy"]);
+    decide(own("heavy"), 31, { cpuMs: 4 }, 1000);
+    expect(named(1000)).toEqual(["shop/heavy"]);
+    decide(own("heavy"), 500, { cpuMs: 0.03 }, 2000);
+    expect(named(2000)).toEqual([]);
+  });
+
+  it("is the one that decides, where others of its namespace that were heavy are gone", () => {
+    const { decide, named } = aThread();
+    const inTurn = ["a", "b", "c"].flatMap((name, index) => {
+      decide(own(name), 200 - index, { cpuMs: 4 }, index * ROUND_MS);
+      return named(index * ROUND_MS);
+    });
+    expect(inTurn).toEqual(["shop/b", "shop/c"]);
+  });
+
+  it("is looked for after each 100 ms of decisions that are long", () => {
+    const { loads, decide, named } = aThread();
+    decide(own("light"), 100_000, { cpuMs: 0.03 });
+    expect(loads.isDue()).toBe(false);
+    decide(own("heavy"), 25, { cpuMs: 4 });
+    expect(loads.isDue()).toBe(false);
+    decide(own("heavy"), 2, { cpuMs: 4 });
+    expect([loads.isDue(), named(), loads.isDue()]).toEqual([true, [], false]);
+  });
+});
+
+describe("the times of a batch", () => {
+  it("count for an attempt that was ended what was decided in it, and not what waited in one that has returned", () => {
+    const times = new BatchTimes();
+    times.begin(own("waits"));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+    times.end();
+    times.returned();
+    times.interrupted({ cpuMs: 10, wallMs: 10 });
+    expect(times.takeSlowest(0)).toBeUndefined();
   });
 });
