@@ -1,5 +1,5 @@
 // Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that has spent
-// most of it on a core is invalid for a while, and so is one whose single decisions spend too much. It still guards minAvailable, and the batch
+// most of it on a core is invalid for a while, and so is one whose decisions spend too much: each, or in sum. It still guards minAvailable, and the batch
 // goes on without it.
 import type { Instant } from "../../platform/process/clock.ts";
 import { newGuidance } from "../apply/precautions.ts";
@@ -18,7 +18,15 @@ import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import type { Selected } from "../policies/select-policy.ts";
 import { type Candidate, candidateFor, type OverRequests } from "../sizing/namespace-budget.ts";
 import { createTimeLimit, Interrupted } from "./own-limits.ts";
-import { BatchTimes, createDecisionBudget, DECISION_BUDGET_MS, type DecisionBudget } from "./policy-times.ts";
+import {
+  BatchTimes,
+  createDecisionBudget,
+  createPolicyLoads,
+  DECISION_BUDGET_MS,
+  type DecisionBudget,
+  type PolicyLoads,
+  THREAD_CLOCKS,
+} from "./policy-times.ts";
 
 export interface Decided {
   readonly state: VolumeState;
@@ -74,31 +82,35 @@ export function createDecideBatch(
   policies: PolicyBook,
   onBug: (handle: string, error: unknown) => void,
   limitMs = BATCH_LIMIT_MS,
+  clocks = THREAD_CLOCKS,
 ): DecideBatch {
   const limit = createTimeLimit(limitMs);
   const budget = createDecisionBudget();
+  const loads = createPolicyLoads(clocks);
   const noted = noteReads(world.caches);
   const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
     const outcomes: Outcome[] = [];
     const times = new BatchTimes();
-    // Nothing outlasts this but outcomes and times, each put there whole by one assignment: wherever the limit ends it, it goes on after the
-    // last one.
+    // It returns early where a policy may have to be named before the next volume. Nothing outlasts this but outcomes and times, each put there
+    // whole by one assignment: wherever the limit ends it, it goes on after the last one.
     const goOn = (): void => {
       const drafts = draftsOf(world, at);
-      const deciding = { world: { ...world, ...drafts, caches: noted.caches }, noted, policies, times, budget };
+      const deciding = { world: { ...world, ...drafts, caches: noted.caches }, noted, policies, times, budget, loads };
       for (const outcome of outcomes) draftOutcome(drafts, outcome);
       for (const state of states.slice(outcomes.length)) {
         const outcome = stands?.(state, at, drafts.promises) === true ? "Skipped" : outcomeOf(deciding, state, at);
         draftOutcome(drafts, outcome);
         outcomes[outcomes.length] = outcome;
+        if (loads.isDue()) return;
       }
     };
     for (let attempts = 0; ; attempts += 1) {
       const ended = limit.attempt(goOn, attempts);
       if (ended instanceof Interrupted) times.interrupted(ended);
-      const isNamed = nameSlow(policies, budget, times.takeSlowest(limitMs * NAMED_SHARE));
-      if (!(ended instanceof Interrupted)) break;
-      if (isNamed) attempts = -1;
+      else times.returned();
+      const isNamed = nameSlow(policies, times.takeSlowest(limitMs * NAMED_SHARE), { budget, loads }, at);
+      if (!(ended instanceof Interrupted) && outcomes.length === states.length) break;
+      if (isNamed || !(ended instanceof Interrupted)) attempts = -1;
     }
     return outcomes.flatMap((outcome) => {
       if (outcome === "Skipped") return [];
@@ -153,9 +165,14 @@ interface Deciding {
   readonly policies: PolicyBook;
   readonly times: BatchTimes;
   readonly budget: DecisionBudget;
+  readonly loads: PolicyLoads;
 }
 
-function outcomeOf({ world, noted, policies, times, budget }: Deciding, state: VolumeState, at: Instant): Outcome {
+function outcomeOf(
+  { world, noted, policies, times, budget, loads }: Deciding,
+  state: VolumeState,
+  at: Instant,
+): Outcome {
   try {
     noted.begin();
     const gathered = gather(world, state, at);
@@ -169,7 +186,7 @@ function outcomeOf({ world, noted, policies, times, budget }: Deciding, state: V
       return { plan, guidance, candidate: candidateFor(gathered.facts, policy, ceilings, plan) };
     };
     times.begin(policy);
-    const decided = decideOnce();
+    const decided = policy === undefined ? decideOnce() : loads.measure(policy, at.monotonicMs, decideOnce);
     if (policy !== undefined) budget.took(policy, times.tookMs(), decideOnce);
     times.end();
     return {
@@ -199,15 +216,19 @@ function fullRatio({ reading }: VolumeState): number {
 /** Returns whether a policy was slow: it is invalid for a while then. */
 function nameSlow(
   policies: PolicyBook,
-  budget: DecisionBudget,
   slowest: ReturnType<BatchTimes["takeSlowest"]>,
+  { budget, loads }: Pick<Deciding, "budget" | "loads">,
+  { monotonicMs }: Instant,
 ): boolean {
+  const named = new Map<CompiledPolicy, string>();
+  for (const [policy, { ms, count }] of loads.takeExceeded(monotonicMs))
+    named.set(policy, `${Math.round(ms)} ms of CPU in a minute, ${(ms / count).toFixed(1)} ms for a volume on average`);
+  for (const [policy, cpuMs] of budget.takeExceeded())
+    named.set(policy, `${cpuMs} ms of CPU for one volume, over ${DECISION_BUDGET_MS} ms`);
   if (slowest !== undefined)
-    invalidate(policies, slowest.policy, `${slowest.cpuMs} ms of CPU in a batch of ${BATCH_VOLUMES} volumes`);
-  const exceeded = budget.takeExceeded();
-  for (const [policy, cpuMs] of exceeded)
-    invalidate(policies, policy, `${cpuMs} ms of CPU for one volume, over ${DECISION_BUDGET_MS} ms`);
-  return slowest !== undefined || exceeded.size > 0;
+    named.set(slowest.policy, `${slowest.cpuMs} ms of CPU in a batch of ${BATCH_VOLUMES} volumes`);
+  for (const [policy, what] of named) invalidate(policies, policy, what);
+  return named.size > 0;
 }
 
 function invalidate(policies: PolicyBook, policy: CompiledPolicy, what: string): void {

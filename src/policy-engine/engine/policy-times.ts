@@ -40,6 +40,11 @@ export class BatchTimes {
     this.#wallMs = new Map();
   }
 
+  /** The attempt that began with the last call has returned: how long its decisions took says nothing of the next one. */
+  returned(): void {
+    this.#wallMs = new Map();
+  }
+
   /** The one that has spent the most, where that is so much; it is named once. */
   takeSlowest(fromMs: number): { readonly policy: CompiledPolicy; readonly cpuMs: number } | undefined {
     const [slowest] = [...this.#leastCpuMs].sort(([, a], [, b]) => b - a);
@@ -81,4 +86,149 @@ export function createDecisionBudget(cpuMs: () => number = threadCpuMs): Decisio
       return taken;
     },
   };
+}
+
+/** What decisions under one policy have taken in the last minute. */
+interface Taken {
+  readonly count: number;
+  readonly ms: number;
+}
+
+export interface PolicyLoads {
+  /** Makes a decision under the policy, and notes what it takes. */
+  measure<T>(policy: CompiledPolicy, monotonicMs: number, decision: () => T): T;
+  /** So much was spent since takeExceeded that it may have something to say. */
+  isDue(): boolean;
+  /**
+   * Of those that have decided since the last call, the ones that take too much in sum, with what they spent on a core in the last minute.
+   * However many volumes it decides, a policy is not among them while its decisions are as short as an honest one's. What a policy spent
+   * before it was named or edited counts to its namespace's sum all the same: edits do not begin that again.
+   */
+  takeExceeded(monotonicMs: number): ReadonlyMap<CompiledPolicy, Taken>;
+}
+
+/** On average, of a decision: tens of times what an honest policy's takes. */
+const HEAVY_DECISION_MS = 1;
+const MINUTE_MS = 60_000;
+/** What the heavy policies of one namespace may spend in a minute: 2% of a core. */
+const HEAVY_SUM_MS = 0.02 * MINUTE_MS;
+
+/** Of a policy, until its average counts. */
+const LEAST_DECISIONS = 30;
+/** Between two looks. */
+const DUE_MS = 100;
+
+export interface ThreadClocks {
+  readonly wallMs: () => number;
+  /** What this thread has spent on cores so far. Reading it takes about as long as a decision. */
+  readonly cpuMs: () => number;
+}
+
+export const THREAD_CLOCKS: ThreadClocks = { wallMs: () => performance.now(), cpuMs: () => threadCpuMs() };
+
+/** By wall time it is known which policies cannot be too heavy: nearly all. What the others spend on a core is read with each decision. */
+export function createPolicyLoads({ wallMs, cpuMs }: ThreadClocks): PolicyLoads {
+  const walls = new WeakMap<CompiledPolicy, LastMinute>();
+  const spent = new Map<CompiledPolicy, LastMinute>();
+  const active = new Set<CompiledPolicy>();
+  let dueMs = 0;
+  const wallOf = (policy: CompiledPolicy): LastMinute => {
+    const known = walls.get(policy) ?? new LastMinute();
+    walls.set(policy, known);
+    return known;
+  };
+  const onCore = <T>(policy: CompiledPolicy, monotonicMs: number, decision: () => T): T => {
+    const known = spent.get(policy) ?? new LastMinute();
+    spent.set(policy, known);
+    const beginMs = cpuMs();
+    const decided = decision();
+    const tookMs = cpuMs() - beginMs;
+    known.add(tookMs, monotonicMs);
+    active.add(policy);
+    dueMs += tookMs;
+    return decided;
+  };
+  const sums = (monotonicMs: number): Spender[] => {
+    const all = [...spent].map(([policy, minute]) => ({ policy, taken: minute.sum(monotonicMs) }));
+    for (const { policy, taken } of all) if (taken.count === 0) spent.delete(policy);
+    return all;
+  };
+  return {
+    measure: (policy, monotonicMs, decision) => {
+      const wall = wallOf(policy);
+      const beginMs = wallMs();
+      const decided = isHeavy(wall.sum(monotonicMs)) ? onCore(policy, monotonicMs, decision) : decision();
+      wall.add(wallMs() - beginMs, monotonicMs);
+      return decided;
+    },
+    isDue: () => dueMs >= DUE_MS,
+    takeExceeded: (monotonicMs) => {
+      if (active.size === 0) return NONE_EXCEEDED;
+      const heavy = sums(monotonicMs).filter(({ taken }) => isHeavy(taken));
+      const exceeded = overTheirSum(heavy, ({ policy, taken }) => active.has(policy) && taken.count >= LEAST_DECISIONS);
+      active.clear();
+      dueMs = 0;
+      return exceeded;
+    },
+  };
+}
+
+interface Spender {
+  readonly policy: CompiledPolicy;
+  readonly taken: Taken;
+}
+
+const NONE_EXCEEDED: ReadonlyMap<CompiledPolicy, Taken> = new Map();
+
+function isHeavy({ count, ms }: Taken): boolean {
+  return ms > count * HEAVY_DECISION_MS;
+}
+
+/** Of each namespace, the heaviest until the others are within the sum; each of the cluster's policies answers for itself. */
+function overTheirSum(
+  heavy: readonly Spender[],
+  mayBeNamed: (spender: Spender) => boolean,
+): ReadonlyMap<CompiledPolicy, Taken> {
+  const left = new Map<string, number>();
+  const scopeOf = ({ selection, key }: CompiledPolicy): string => selection.namespace ?? `cluster/${key}`;
+  for (const { policy, taken } of heavy) left.set(scopeOf(policy), (left.get(scopeOf(policy)) ?? 0) + taken.ms);
+  const exceeded = new Map<CompiledPolicy, Taken>();
+  for (const { policy, taken } of heavy.filter(mayBeNamed).sort((a, b) => b.taken.ms - a.taken.ms)) {
+    const sumMs = left.get(scopeOf(policy)) ?? 0;
+    if (sumMs <= HEAVY_SUM_MS) continue;
+    exceeded.set(policy, taken);
+    left.set(scopeOf(policy), sumMs - taken.ms);
+  }
+  return exceeded;
+}
+
+const STEP_MS = 10_000;
+
+/** Sums of the last minute, in steps: up to one of them is missing at its beginning. */
+class LastMinute {
+  #steps: { readonly step: number; count: number; ms: number }[] = [];
+
+  add(ms: number, monotonicMs: number): void {
+    const step = Math.floor(monotonicMs / STEP_MS);
+    const last = this.#steps.at(-1);
+    if (last?.step === step) {
+      last.count += 1;
+      last.ms += ms;
+    } else this.#steps = [...this.#steps.filter((one) => isOfMinute(one.step, step)), { step, count: 1, ms }];
+  }
+
+  sum(monotonicMs: number): Taken {
+    const now = Math.floor(monotonicMs / STEP_MS);
+    const sum = { count: 0, ms: 0 };
+    for (const { step, count, ms } of this.#steps) {
+      if (!isOfMinute(step, now)) continue;
+      sum.count += count;
+      sum.ms += ms;
+    }
+    return sum;
+  }
+}
+
+function isOfMinute(step: number, now: number): boolean {
+  return step > now - MINUTE_MS / STEP_MS;
 }

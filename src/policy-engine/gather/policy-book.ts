@@ -9,7 +9,7 @@ import type { ClaimFacts } from "../facts/facts.ts";
 import { type AnyPolicy, compilePolicy, outlinePolicy } from "../policies/compile-policy.ts";
 import type { CompiledPolicy, PolicyProblem } from "../policies/compiled-policy.ts";
 import { type PolicyEntry, ScopePolicies } from "../policies/scope-policies.ts";
-import { compileCeilings, isAnswerOf, PolicySet, type Selected } from "../policies/select-policy.ts";
+import { compileCeilings, PolicySet, type Selected } from "../policies/select-policy.ts";
 import type { Caches } from "./caches.ts";
 
 export interface PolicyBook {
@@ -81,9 +81,7 @@ export function createPolicyBook(
     forClaim: (claim, known) => {
       set ??= setOf(scopes.values());
       const namespaceLabels = caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? NO_LABELS;
-      return known !== undefined && isAnswerOf(known, set, claim, namespaceLabels)
-        ? known
-        : set.select(claim, namespaceLabels);
+      return known === undefined ? set.select(claim, namespaceLabels) : set.again(known, claim, namespaceLabels);
     },
     entries: () => [...scopes.values()].flatMap((policies) => [...policies.entries()]),
     invalidate: slow.invalidate,

@@ -1,5 +1,6 @@
 // Which policy decides a claim, and which ceilings stand over it. A namespaced policy goes before every cluster policy; within
 // one scope the highest priority wins, then the oldest. Invalid and suspended policies win like any other: they hold.
+import { isDeepStrictEqual } from "node:util";
 import type { ClusterVolumePolicy, ClusterVolumePolicySpec } from "../../contracts/kinds/volume-policy.ts";
 import { type Ceilings, readCeilings, strictestCeilings } from "./ceilings.ts";
 import { type CompiledPolicy, type PolicySelection, type SelectableClaim, selectsClaim } from "./compiled-policy.ts";
@@ -66,6 +67,20 @@ export class PolicySet {
     return selected;
   }
 
+  /**
+   * Who is selected, as `known` where that says the same: an answer of this set, or of an earlier one about the same labels. Most changes of
+   * policies leave most claims with theirs.
+   */
+  again(known: Selected, claim: SelectableClaim, namespaceLabels: Labels): Selected {
+    if (!(known instanceof SetAnswer && known.isAbout(claim, namespaceLabels)))
+      return this.select(claim, namespaceLabels);
+    if (known.isOf(this)) return known;
+    const selected = this.select(claim, namespaceLabels);
+    if (!isSameAnswer(known, selected)) return selected;
+    known.confirmedBy(this);
+    return known;
+  }
+
   #select(named: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels): Selected {
     const own = firstAndEquals(named, claim, namespaceLabels);
     const { policy, conflicts } =
@@ -88,7 +103,7 @@ class SetAnswer implements Selected {
   readonly policy: CompiledPolicy | undefined;
   readonly conflicts: readonly string[];
   readonly ceilings: Ceilings;
-  readonly #set: PolicySet;
+  #set: PolicySet;
   readonly #claim: SelectableClaim;
   readonly #namespaceLabels: Labels;
 
@@ -101,17 +116,30 @@ class SetAnswer implements Selected {
     this.#namespaceLabels = namespaceLabels;
   }
 
-  isOf(set: PolicySet, { namespace, labels, storageClassName }: SelectableClaim, namespaceLabels: Labels): boolean {
+  isAbout({ namespace, labels, storageClassName }: SelectableClaim, namespaceLabels: Labels): boolean {
     const asked = this.#claim;
     const isOfClaim =
       asked.namespace === namespace && asked.labels === labels && asked.storageClassName === storageClassName;
-    return this.#set === set && isOfClaim && this.#namespaceLabels === namespaceLabels;
+    return isOfClaim && this.#namespaceLabels === namespaceLabels;
+  }
+
+  isOf(set: PolicySet): boolean {
+    return this.#set === set;
+  }
+
+  /** The set, asked the same, has said the same. */
+  confirmedBy(set: PolicySet): void {
+    this.#set = set;
   }
 }
 
-/** Whether the set would answer the same: it is the one that was asked, about the same labels. */
-export function isAnswerOf(answer: Selected, set: PolicySet, claim: SelectableClaim, namespaceLabels: Labels): boolean {
-  return answer instanceof SetAnswer && answer.isOf(set, claim, namespaceLabels);
+// A policy that was compiled again is another. Ceilings are read again with each set.
+function isSameAnswer(a: Selected, b: Selected): boolean {
+  if (a.policy !== b.policy) return false;
+  return (
+    (a.ceilings === b.ceilings || isDeepStrictEqual(a.ceilings, b.ceilings)) &&
+    isDeepStrictEqual(a.conflicts, b.conflicts)
+  );
 }
 
 function firstAndEquals(policies: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels) {

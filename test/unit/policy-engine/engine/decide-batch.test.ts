@@ -5,6 +5,7 @@ import type { PersistentVolumeClaim } from "../../../../src/contracts/kubernetes
 import { GIB, MIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createDecideBatch, type DecidingWorld } from "../../../../src/policy-engine/engine/decide-batch.ts";
 import { threadCpuMs } from "../../../../src/policy-engine/engine/own-limits.ts";
+import type { ThreadClocks } from "../../../../src/policy-engine/engine/policy-times.ts";
 import type { PolicyBook } from "../../../../src/policy-engine/gather/policy-book.ts";
 import { createChangeRates } from "../../../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
@@ -120,7 +121,13 @@ const policyOr = (trapped: readonly string[]) => (name: string) =>
   trapped.includes(name) ? endless(name) : policy(name);
 
 /** Volumes that have been measured, in a batch whose ledger is written down: one of an honest policy, of an endless one, of an honest one. */
-function batchOf(names: readonly string[], trapped: readonly string[], make = policyOr(trapped), limitMs?: number) {
+function batchOf(
+  names: readonly string[],
+  trapped: readonly string[],
+  make = policyOr(trapped),
+  limitMs?: number,
+  clocks?: ThreadClocks,
+) {
   const problems: PolicyProblem[] = [];
   const bugs: unknown[] = [];
   const ledger: string[] = [];
@@ -139,7 +146,13 @@ function batchOf(names: readonly string[], trapped: readonly string[], make = po
     extending: (handle) => ledger.push(`extending ${handle}`),
     requesting: (handle) => ledger.push(`requesting ${handle}`),
   };
-  const batch = createDecideBatch(worldOf(names, promises), book, (_handle, error) => bugs.push(error), limitMs);
+  const batch = createDecideBatch(
+    worldOf(names, promises),
+    book,
+    (_handle, error) => bugs.push(error),
+    limitMs,
+    clocks,
+  );
   const at = { nowMs: NOW_MS, monotonicMs: NOW_MS };
   return { batch, at, states: names.map((name) => registry.get(name)), problems, bugs, ledger };
 }
@@ -203,6 +216,24 @@ describe("a batch of decisions", () => {
     expect(reasons).toEqual([...Array.from({ length: 3 }, () => "RuleFired RuleFired"), "RuleFired PolicyInvalid"]);
     expect(problems).toHaveLength(1);
     expect(problems[0]?.message).toMatch(/^evaluating them took \d+ ms of CPU for one volume, over 10 ms$/);
+  });
+
+  it("goes on without a policy whose decisions spend some ms each, once they are over 1.2 s, on clocks that the test turns", () => {
+    let spentMs = 0;
+    const clocks = { wallMs: () => spentMs, cpuMs: () => spentMs };
+    const heavy = doing("heavy", () => {
+      spentMs += 3;
+    });
+    const names = Array.from({ length: 450 }, (_, index) => `v${index}`);
+    const make = (name: string) => (name === "v0" ? policy(name) : heavy);
+    const { batch, at, states, problems } = batchOf(names, [], make, undefined, clocks);
+    const reasons = batch.decide(states, at).map(({ plan }) => plan.reason);
+    expect(problems.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^evaluating them took 12\d\d ms of CPU in a minute, \d\.0 ms for a volume on average$/),
+    ]);
+    expect(reasons).toHaveLength(names.length);
+    expect([reasons[0], reasons[1], reasons.at(-1)]).toEqual(["RuleFired", "RuleFired", "PolicyInvalid"]);
+    expect(spentMs).toBeLessThan(1400);
   });
 
   it("names no policy whose decisions only wait for a core", () => {

@@ -342,6 +342,41 @@ describe("a decision that stands", () => {
     world.book.stop();
   });
 
+  it("stands when a policy of another namespace is new, edited or deleted", async () => {
+    const { world, at, pass } = await aFleetAtRest();
+    const before = world.registry.get(handleOf(1)).standing;
+    expect(before).toBeDefined();
+    const other = (size: number) => CHANGES["its policy is another"]?.(world, 0, size, at.nowMs);
+    for (const change of [() => other(0.2), () => other(0), () => CHANGES["its policy is deleted"]?.(world, 0, 0, 0)]) {
+      change();
+      await pass();
+      expect(world.registry.get(handleOf(1)).standing).toBe(before);
+    }
+    world.book.stop();
+  });
+
+  it("stands under ceilings that are the same, and no more under others", async () => {
+    const { world, pass } = await aFleetAtRest();
+    const guard = (more: object, max: string): void => {
+      const ceilings = { max, storageClassNames: ["tidemark-loop"] };
+      const { metadata, ...policy } = aClusterPolicy({ rules: [], ceilings, ...more });
+      world.process.generation += 1;
+      const { generation } = world.process;
+      world.caches.clusterPolicies.put({ ...policy, metadata: { ...metadata, generation } });
+    };
+    guard({}, "20Gi");
+    for (let i = 0; i < 2; i += 1) await pass();
+    const before = world.registry.get(handleOf(1)).standing;
+    expect(before).toBeDefined();
+    guard({ priority: 7 }, "20Gi");
+    await pass();
+    expect(world.registry.get(handleOf(1)).standing).toBe(before);
+    guard({ priority: 7 }, "19Gi");
+    await pass();
+    expect(world.registry.get(handleOf(1)).standing).not.toBe(before);
+    world.book.stop();
+  });
+
   it("stands no more when its reading is stale, or when the clock was set", async () => {
     const { world, at } = await aFleetAtRest();
     const state = world.registry.get(handleOf(1));

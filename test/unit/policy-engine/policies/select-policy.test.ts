@@ -56,6 +56,28 @@ describe("selecting a policy", () => {
     expect(asked).toBeGreaterThan(3 * once);
   });
 
+  it("gives the answer that is known again where a later set says the same of the same labels, and asks that set once", () => {
+    const own = compilePolicy(named("own"));
+    const others = ["pay", "sell"].map((namespace) => compilePolicy(aVolumePolicy({}, { namespace })));
+    const known = new PolicySet([own], []).select(CLAIM, NAMESPACE_LABELS);
+    const later = new PolicySet([own, ...others], []);
+    expect(later.again(known, CLAIM, NAMESPACE_LABELS)).toBe(known);
+    later.select = () => {
+      throw new Error("asked again");
+    };
+    expect(later.again(known, CLAIM, NAMESPACE_LABELS)).toBe(known);
+    expect(() => later.again(known, { ...CLAIM, labels: { tier: "cache" } }, NAMESPACE_LABELS)).toThrow("asked again");
+  });
+
+  it("gives another answer where a later set has compiled the policy again, or has others that select the claim too", () => {
+    const own = compilePolicy(named("own"));
+    const known = new PolicySet([own], []).select(CLAIM, NAMESPACE_LABELS);
+    const again = (...policies: (typeof own)[]) => new PolicySet(policies, []).again(known, CLAIM, NAMESPACE_LABELS);
+    expect(again({ ...own })).not.toBe(known);
+    expect(again(own, compilePolicy(named("z-rival"))).conflicts).toEqual(["shop/z-rival"]);
+    expect(again().policy).toBeUndefined();
+  });
+
   it("falls back to a cluster policy whose namespaceSelector matches", () => {
     expect(winner(aClusterPolicy({ namespaceSelector: { matchLabels: { team: "red" } } }))).toBe("cluster");
     expect(winner(aClusterPolicy({ namespaceSelector: { matchLabels: { team: "blue" } } }))).toBeUndefined();
