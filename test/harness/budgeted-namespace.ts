@@ -182,6 +182,11 @@ export class BudgetedNamespace {
     this.#replica.caches.claims.put({ ...claimOf(handle, undefined), metadata: claimMetadata(handle, "another-uid") });
   }
 
+  /** The engine hears that the claim is gone; its layout is there still. */
+  deleteClaim(handle: string): void {
+    this.#replica.caches.claims.remove(`shop/${handle}`);
+  }
+
   /** The node reads the grant that there is, or that there is none any more, and reports that it has. */
   nodeSeesGrant(handle: string): void {
     const { layout } = this.#of(handle);

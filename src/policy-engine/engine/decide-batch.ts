@@ -65,8 +65,14 @@ export interface DecideBatch {
 /** Whether a volume's last decision stands. `promises`: with what was decided just before. */
 type Stands = (state: VolumeState, at: Instant, promises: PromisesDraft) => boolean;
 
-/** Of one volume, once it was its turn. "Skipped": its objects are not all there, or its decision stands. */
-type Outcome = Decided | "Skipped" | { readonly state: VolumeState; readonly bug: unknown };
+/** Of one volume, once it was its turn. */
+type Outcome = Decided | "Stands" | Undecided;
+
+/** Its objects are not all there, or deciding failed by a bug. */
+interface Undecided {
+  readonly state: VolumeState;
+  readonly bug?: unknown;
+}
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
 export function createDecideBatch(
@@ -78,7 +84,7 @@ export function createDecideBatch(
   const limit = createTimeLimit(limitMs);
   const budget = createDecisionBudget();
   const noted = noteReads(world.caches);
-  const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
+  const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Outcome[] => {
     const outcomes: Outcome[] = [];
     const times = new BatchTimes();
     // Nothing outlasts this but outcomes and times, each put there whole by one assignment: wherever the limit ends it, it goes on after the
@@ -88,7 +94,7 @@ export function createDecideBatch(
       const deciding = { world: { ...world, ...drafts, caches: noted.caches }, noted, policies, times, budget };
       for (const outcome of outcomes) draftOutcome(drafts, outcome);
       for (const state of states.slice(outcomes.length)) {
-        const outcome = stands?.(state, at, drafts.promises) === true ? "Skipped" : outcomeOf(deciding, state, at);
+        const outcome = stands?.(state, at, drafts.promises) === true ? "Stands" : outcomeOf(deciding, state, at);
         draftOutcome(drafts, outcome);
         outcomes[outcomes.length] = outcome;
       }
@@ -100,29 +106,36 @@ export function createDecideBatch(
       if (!(ended instanceof Interrupted)) break;
       if (isNamed) attempts = -1;
     }
-    return outcomes.flatMap((outcome) => {
-      if (outcome === "Skipped") return [];
-      if ("plan" in outcome) return [outcome];
-      onBug(outcome.state.handle, outcome.bug);
-      return [];
-    });
+    for (const outcome of outcomes)
+      if (outcome !== "Stands" && "bug" in outcome) onBug(outcome.state.handle, outcome.bug);
+    return outcomes;
   };
   return {
     decide: (asking, at, stands) => {
       const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
       world.rates.forgetSilent();
       for (const state of states) begin(world, state.handle, pendingTarget(state, at.monotonicMs));
-      const decided = decideAll(states, at, stands);
+      const outcomes = decideAll(states, at, stands);
+      const decided = outcomes.filter(isDecided);
       for (const { state, plan, candidate } of decided) {
         const bytes = mostBytes(plan);
         if (bytes > 0) world.promises.extending(state.handle, bytes);
         if (candidate !== undefined) world.promises.requesting(state.handle, candidate);
         world.rates.decided(state.handle, plan);
       }
+      for (const outcome of outcomes) if (isUndecided(outcome)) world.rates.undecided(outcome.state.handle);
       return decided;
     },
-    look: (state, at) => decideAll([state], at)[0],
+    look: (state, at) => decideAll([state], at).find(isDecided),
   };
+}
+
+function isDecided(outcome: Outcome): outcome is Decided {
+  return outcome !== "Stands" && "plan" in outcome;
+}
+
+function isUndecided(outcome: Outcome): outcome is Undecided {
+  return outcome !== "Stands" && !("plan" in outcome);
 }
 
 function begin({ promises, rates }: DecidingWorld, handle: string, pending: PendingTarget | undefined): void {
@@ -140,7 +153,7 @@ function draftsOf({ promises, rates }: DecidingWorld, { monotonicMs }: Instant):
 }
 
 function draftOutcome({ promises, rates }: Drafts, outcome: Outcome): void {
-  if (outcome === "Skipped" || !("plan" in outcome)) return;
+  if (!isDecided(outcome)) return;
   const bytes = mostBytes(outcome.plan);
   if (bytes > 0) promises.extending(outcome.state.handle, bytes);
   if (beginsChange(outcome.plan)) rates.changing(outcome.gathered.layout);
@@ -160,7 +173,7 @@ function outcomeOf({ world, noted, policies, times, budget }: Deciding, state: V
     noted.begin();
     const gathered = gather(world, state, at);
     const reads = noted.end();
-    if (gathered === undefined) return "Skipped";
+    if (gathered === undefined) return { state };
     const selected = policies.forClaim(gathered.facts.claim);
     const { policy, ceilings } = selected;
     const decideOnce = () => {

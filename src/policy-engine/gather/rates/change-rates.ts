@@ -20,6 +20,8 @@ export interface ChangeRates extends RatesLedger {
   begin(handle: string, isPending: boolean): void;
   /** This was decided: a change counts from now on. The next decision knows whether it was written. */
   decided(handle: string, plan: Plan): void;
+  /** Nothing can be decided of it: it gives up its place among those that wait, or all behind it would wait with it. */
+  undecided(handle: string): void;
   /** A change that is over; each is heard of once. */
   ended(handle: string, change: Change): void;
   /** Its node says that the operation goes on. */
@@ -74,6 +76,7 @@ export function createChangeRates(
     forgetSilent: () => rates.forgetSilent(clock.monotonicMs()),
     begin: (handle, isPending) => rates.begin(handle, isPending),
     decided: (handle, plan) => rates.decided(handle, plan),
+    undecided: (handle) => rates.undecided(handle),
     ended: (handle, change) => rates.ended(handle, change),
     goesOn: (handle) => rates.goesOn(handle),
   };
@@ -145,6 +148,13 @@ class Rates {
       if (account.begunAtMs === undefined) this.#count(account, nowMs);
     }
     this.#settle(account, nowMs);
+  }
+
+  undecided(handle: string): void {
+    const account = this.#accounts.get(handle);
+    if (account?.waits === undefined) return;
+    this.#queue(account, undefined);
+    this.#settle(account, this.#clock.monotonicMs());
   }
 
   ended(handle: string, { atMs }: Change): void {
