@@ -8,7 +8,7 @@ import { type Clock, instantOf } from "../../../platform/process/clock.ts";
 import { beginsChange, type Plan, type WaitsFor } from "../../decide/plan.ts";
 import type { Caches } from "../caches.ts";
 import { type Change, datedAtMs } from "../operation-times.ts";
-import { changeUnderWay } from "../volume-stake.ts";
+import { changeUnderWay, type UnderWay } from "../volume-stake.ts";
 import { LastHour } from "./last-hour.ts";
 import { OperationSlots, type Waiting } from "./operation-slots.ts";
 import { nodeOf, type OperationOfVolume, type RatesLedger } from "./rates-draft.ts";
@@ -90,6 +90,8 @@ class Rates {
   readonly #namespaces = new Map<string, LastHour>();
   /** Until when what the records show counts as under way, the oldest first. */
   readonly #heardUntilMs = new Map<string, number>();
+  /** How far what is under way had come when it was last heard of: whatever else is written about a volume says nothing of it. */
+  readonly #progress = new Map<string, string>();
 
   constructor(caches: Pick<Caches, "layouts" | "filesystems" | "claims">, clock: Clock) {
     this.#caches = caches;
@@ -113,16 +115,26 @@ class Rates {
     const underWay = changeUnderWay(layout, filesystems.store.get(key), claims.store.get(key));
     const sinceMs = Number.isNaN(underWay?.sinceMs) ? at.nowMs : (underWay?.sinceMs ?? at.nowMs);
     const begunAtMs = datedAtMs(sinceMs, at);
-    const counts = underWay !== undefined && (underWay.isRunning || at.monotonicMs - begunAtMs < SILENCE_LIMIT_MS);
     const handle = layout.metadata.name;
+    const counts = underWay !== undefined && this.#isHeard(handle, underWay, begunAtMs, at.monotonicMs);
+    if (!counts) this.#heardUntilMs.delete(handle);
+    if (underWay === undefined) this.#progress.delete(handle);
     const account = counts ? this.#accountOf(handle) : this.#accounts.get(handle);
     if (account === undefined) return;
     this.#place(account, namespace, nodeOf(layout));
-    this.#heardUntilMs.delete(handle);
-    if (counts) this.#heardUntilMs.set(handle, at.monotonicMs + SILENCE_LIMIT_MS);
     account.isRecorded = counts;
     if (counts) this.#confirm(account, begunAtMs);
     this.#settle(account, at.monotonicMs);
+  }
+
+  /** Whether something was heard of it within the limit. */
+  #isHeard(handle: string, { isRunning, progress }: UnderWay, begunAtMs: number, nowMs: number): boolean {
+    if (this.#progress.get(handle) === progress) return this.#heardUntilMs.has(handle);
+    this.#progress.set(handle, progress);
+    this.#heardUntilMs.delete(handle);
+    if (!isRunning && nowMs - begunAtMs >= SILENCE_LIMIT_MS) return false;
+    this.#heardUntilMs.set(handle, nowMs + SILENCE_LIMIT_MS);
+    return true;
   }
 
   begin(handle: string, isPending: boolean): void {
@@ -169,8 +181,15 @@ class Rates {
   }
 
   goesOn(handle: string): void {
-    if (!this.#heardUntilMs.delete(handle)) return;
-    this.#heardUntilMs.set(handle, this.#clock.monotonicMs() + SILENCE_LIMIT_MS);
+    if (!this.#progress.has(handle)) return;
+    const nowMs = this.#clock.monotonicMs();
+    const wasHeard = this.#heardUntilMs.delete(handle);
+    this.#heardUntilMs.set(handle, nowMs + SILENCE_LIMIT_MS);
+    if (wasHeard) return;
+    const account = this.#accountOf(handle);
+    account.isRecorded = true;
+    this.#confirm(account, nowMs);
+    this.#settle(account, nowMs);
   }
 
   /** What it has changed counts on: its namespace did that. */
@@ -179,6 +198,7 @@ class Rates {
     if (account?.runs === true) this.slots.end(account.nodeName);
     if (account?.waits !== undefined) this.slots.leave(account.waits);
     this.#heardUntilMs.delete(handle);
+    this.#progress.delete(handle);
     this.#accounts.delete(handle);
   }
 
