@@ -30,22 +30,28 @@ export function followApprovals(
 ) {
   const { layouts, claims } = caches;
   const changed = new Set<string>();
+  /** Set from the first change until what it asked for is decided: another round then begins with all that came in between. */
   let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
   const handlesIn = (namespace: string): string[] =>
     claims.store
       .byIndex("namespace", namespace)
       .flatMap(({ metadata }) => layouts.store.byIndex("claim", objectKey(metadata)))
       .map(({ metadata }) => metadata.name);
-  const decideChanged = (): void => {
+  const decideChanged = async (): Promise<void> => {
     const handles = [...changed].flatMap(handlesIn);
     changed.clear();
+    await evaluateAll(handles);
     timer = undefined;
-    void evaluateAll(handles);
     reports.soon();
+    if (changed.size > 0) decideSoon();
+  };
+  const decideSoon = (): void => {
+    if (!isStopped) timer ??= setTimeout(() => void decideChanged(), APPROVED_AGAIN_MS).unref();
   };
   const book = createApprovalBook(caches, (namespace) => {
     changed.add(namespace);
-    timer ??= setTimeout(decideChanged, APPROVED_AGAIN_MS).unref();
+    decideSoon();
   });
   const uses = createApprovalUses();
   const { isLeader } = leadership;
@@ -62,6 +68,7 @@ export function followApprovals(
     },
     soon: reports.soon,
     stop: async (): Promise<void> => {
+      isStopped = true;
       clearTimeout(timer);
       await reports.stop();
     },
