@@ -49,10 +49,14 @@ export function followApprovals(
   const decideSoon = (): void => {
     if (!isStopped) timer ??= setTimeout(() => void decideChanged(), APPROVED_AGAIN_MS).unref();
   };
-  const book = createApprovalBook(caches, (namespace) => {
-    changed.add(namespace);
-    decideSoon();
-  });
+  const book = createApprovalBook(
+    caches,
+    (namespace) => {
+      changed.add(namespace);
+      decideSoon();
+    },
+    clock.nowMs,
+  );
   const uses = createApprovalUses();
   const { isLeader } = leadership;
   const isThere = (handle: string): boolean => layouts.store.get(handle) !== undefined;
