@@ -304,6 +304,7 @@ export class BudgetedNamespace {
       metrics: this.#metrics,
       clusterRate: { take: () => true },
       onDecided: () => {},
+      onWritten: () => {},
       epoch: () => EPOCH,
       clock: this.#engineClock,
       log: this.#log,

@@ -14,7 +14,7 @@ import { grantLimit } from "../decide/decide-precautions.ts";
 import { type ChangePlan, mostBytes, type Plan, sameConclusion } from "../decide/plan.ts";
 import type { Decided, DecidingWorld } from "../engine/decide-batch.ts";
 import type { RateLimit } from "../engine/own-limits.ts";
-import type { PlannedShrink } from "../facts/facts.ts";
+import type { ClaimFacts, PlannedShrink } from "../facts/facts.ts";
 import { missedAgain } from "../facts/missed-windows.ts";
 import type { Gathered } from "../gather/gather-facts.ts";
 import { type Changes, FLAPS_REMEMBERED_MS, noteChanges } from "../gather/operation-times.ts";
@@ -38,6 +38,8 @@ export interface PlanWriting {
   readonly epoch: () => number | undefined;
   /** A grant is not written again because the cache does not show it yet. */
   readonly ownGrants: OwnWrites<FilesystemLayout>;
+  /** The target of a change stands on the API server. */
+  readonly onWritten: (claim: ClaimFacts, plan: ChangePlan) => void;
   readonly log: Logger;
 }
 
@@ -214,6 +216,7 @@ async function change(
     throw error;
   }
   writing.metrics.targets.inc({ plan: plan.kind });
+  writing.onWritten(gathered.facts.claim, plan);
   noteExtend(state, gathered, plan);
   noteFlap(state, gathered, plan);
   // Most extends are over before a reader sees them in the status. It names those that are not.

@@ -5,7 +5,7 @@ import type { KubeClient } from "../../platform/kube/client/client.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import type { Logger } from "../../platform/process/log.ts";
 import type { Leadership } from "../apply/leadership.ts";
-import type { Plan } from "../decide/plan.ts";
+import type { ChangePlan, Plan } from "../decide/plan.ts";
 import type { ClaimFacts } from "../facts/facts.ts";
 import { createApprovalBook } from "../gather/approval-book.ts";
 import type { Caches } from "../gather/caches.ts";
@@ -69,6 +69,9 @@ export function followApprovals(
     book,
     decided: (handle: string, claim: ClaimFacts, plan: Plan): void => {
       if (uses.noted(handle, claim, plan)) reports.soon();
+    },
+    written: (claim: ClaimFacts, plan: ChangePlan): void => {
+      if (uses.written(claim, plan)) reports.soon();
     },
     soon: reports.soon,
     stop: async (): Promise<void> => {
