@@ -35,7 +35,7 @@ export function engineCaches(): EngineCaches {
         claimRef?.namespace === undefined ? [] : [`${claimRef.namespace}/${claimRef.name}`],
     }),
     filesystems: filledCache(),
-    claims: filledCache(),
+    claims: filledCache({ namespace: ({ metadata: { namespace = "" } }) => [namespace] }),
     storageClasses: filledCache(),
     namespaces: filledCache(),
     quotas: filledCache({ namespace: ({ metadata: { namespace = "" } }) => [namespace] }),

@@ -18,6 +18,7 @@ import type { PolicyBook } from "../../src/policy-engine/gather/policy-book.ts";
 import { createChangeRates } from "../../src/policy-engine/gather/rates/change-rates.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "../../src/policy-engine/gather/volume-registry.ts";
 import type { EngineMetrics } from "../../src/policy-engine/metrics.ts";
+import type { Approval } from "../../src/policy-engine/policies/approvals.ts";
 import { type Ceilings, readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
 import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 import { buildClaim } from "../builders/claim.ts";
@@ -66,6 +67,8 @@ export class BudgetedNamespace {
   readonly lines: LogLine[];
   /** What the engine wrote to the API server since it began: "target", "status" or "grant" of a volume. */
   readonly writes: string[] = [];
+  /** Of every claim. */
+  approvals: readonly Approval[] = [];
   readonly #log: Logger;
   readonly #policy: CompiledPolicy;
   readonly #ceilings: Ceilings;
@@ -182,6 +185,11 @@ export class BudgetedNamespace {
     this.#replica.caches.claims.put({ ...claimOf(handle, undefined), metadata: claimMetadata(handle, "another-uid") });
   }
 
+  /** The engine hears that the claim is gone; its layout is there still. */
+  deleteClaim(handle: string): void {
+    this.#replica.caches.claims.remove(`shop/${handle}`);
+  }
+
   /** The node reads the grant that there is, or that there is none any more, and reports that it has. */
   nodeSeesGrant(handle: string): void {
     const { layout } = this.#of(handle);
@@ -290,7 +298,7 @@ export class BudgetedNamespace {
         promises: createNamespacePromises(caches, this.#engineClock),
         rates,
         evaluationIntervalMs: 15_000,
-        approvals: { forClaim: () => [] },
+        approvals: { forClaim: () => this.approvals },
         metricsStale: () => false,
       },
       policies: policiesUnder(this.#ceilings, this.#policy),
@@ -299,6 +307,7 @@ export class BudgetedNamespace {
       metrics: this.#metrics,
       clusterRate: { take: () => true },
       onDecided: () => {},
+      onWritten: () => {},
       epoch: () => EPOCH,
       clock: this.#engineClock,
       log: this.#log,

@@ -73,6 +73,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
     metrics,
     clusterRate: { take: () => true },
     onDecided: () => {},
+    onWritten: () => {},
     epoch: () => 3,
     clock,
     log: createRecordingLog().log,

@@ -11,16 +11,18 @@ import type { EventRecorder } from "../../platform/kube/events/events.ts";
 import { KubeError } from "../../platform/kube/kube-error.ts";
 import type { Logger } from "../../platform/process/log.ts";
 import { grantLimit } from "../decide/decide-precautions.ts";
+import { boundOf } from "../decide/modes.ts";
 import { type ChangePlan, mostBytes, type Plan, sameConclusion } from "../decide/plan.ts";
 import type { Decided, DecidingWorld } from "../engine/decide-batch.ts";
 import type { RateLimit } from "../engine/own-limits.ts";
-import type { PlannedShrink } from "../facts/facts.ts";
+import type { ClaimFacts, Facts, PlannedShrink } from "../facts/facts.ts";
 import { missedAgain } from "../facts/missed-windows.ts";
 import type { Gathered } from "../gather/gather-facts.ts";
 import { type Changes, FLAPS_REMEMBERED_MS, noteChanges } from "../gather/operation-times.ts";
 import { inPlaceOfDeposed, targetToStay } from "../gather/policy-shrink.ts";
 import type { ReportedPlan, VolumeState } from "../gather/volume-registry.ts";
 import type { EngineMetrics } from "../metrics.ts";
+import { isOver } from "../policies/approvals.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { recordPlan, reportPlan } from "../report/report-plan.ts";
@@ -38,6 +40,8 @@ export interface PlanWriting {
   readonly epoch: () => number | undefined;
   /** A grant is not written again because the cache does not show it yet. */
   readonly ownGrants: OwnWrites<FilesystemLayout>;
+  /** The target of a change stands on the API server. */
+  readonly onWritten: (claim: ClaimFacts, plan: ChangePlan) => void;
   readonly log: Logger;
 }
 
@@ -78,7 +82,8 @@ function writesOfPlan(
     return writing.clusterRate.take(monotonicMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
   }
   const reported = reportedOn(state, gathered);
-  if (reported !== undefined && saysAll(reported, plan, state, ceilings)) return undefined;
+  const isKnown = reported !== undefined && saysAll(reported, plan, state, ceilings);
+  if (isKnown && !asksForMore(reported.plan, plan, gathered.facts)) return undefined;
   clearTimeout(state.reportTimer);
   const waitMs = reported === undefined ? 0 : reportedAgainMs(reported, plan, state) - monotonicMs;
   if (waitMs <= 0) return report(writing, state, gathered, plan, epoch);
@@ -136,6 +141,13 @@ function saysAll(
   const unreported = changes.extends.filter(({ atMs }) => atMs > reportedMs).length;
   const isFlapSaid = !changes.flaps.some(({ atMs }) => atMs > reportedMs);
   return sameConclusion(before, plan) && unreported < worthWrite && isFlapSaid;
+}
+
+/** Who has approved what it asked for sees here why it still waits: the bound to set is another, if only by a percent. */
+function asksForMore(before: Plan, plan: Plan, { approvals = [], nowMs }: Facts): boolean {
+  const [said, now] = [before, plan].map((one) => (one.kind === "hold" ? one.awaits : undefined));
+  if (said === undefined || now === undefined || boundOf(said) === boundOf(now)) return false;
+  return approvals.some((approval) => approval.action === now.action && !isOver(approval, nowMs));
 }
 
 /** When a status that says something else may be written. */
@@ -214,6 +226,7 @@ async function change(
     throw error;
   }
   writing.metrics.targets.inc({ plan: plan.kind });
+  writing.onWritten(gathered.facts.claim, plan);
   noteExtend(state, gathered, plan);
   noteFlap(state, gathered, plan);
   // Most extends are over before a reader sees them in the status. It names those that are not.

@@ -73,8 +73,14 @@ export interface DecideBatch {
 /** Whether a volume's last decision stands. `promises`: with what was decided just before. */
 type Stands = (state: VolumeState, at: Instant, promises: PromisesDraft) => boolean;
 
-/** Of one volume, once it was its turn. "Skipped": its objects are not all there, or its decision stands. */
-type Outcome = Decided | "Skipped" | { readonly state: VolumeState; readonly bug: unknown };
+/** Of one volume, once it was its turn. */
+type Outcome = Decided | "Stands" | Undecided;
+
+/** Its objects are not all there, or deciding failed by a bug. */
+interface Undecided {
+  readonly state: VolumeState;
+  readonly bug?: unknown;
+}
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
 export function createDecideBatch(
@@ -88,7 +94,7 @@ export function createDecideBatch(
   const budget = createDecisionBudget();
   const loads = createPolicyLoads(clocks);
   const noted = noteReads(world.caches);
-  const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Decided[] => {
+  const decideAll = (states: readonly VolumeState[], at: Instant, stands?: Stands): Outcome[] => {
     const outcomes: Outcome[] = [];
     const times = new BatchTimes();
     // It returns early where a policy may have to be named before the next volume. Nothing outlasts this but outcomes and times, each put there
@@ -98,7 +104,7 @@ export function createDecideBatch(
       const deciding = { world: { ...world, ...drafts, caches: noted.caches }, noted, policies, times, budget, loads };
       for (const outcome of outcomes) draftOutcome(drafts, outcome);
       for (const state of states.slice(outcomes.length)) {
-        const outcome = stands?.(state, at, drafts.promises) === true ? "Skipped" : outcomeOf(deciding, state, at);
+        const outcome = stands?.(state, at, drafts.promises) === true ? "Stands" : outcomeOf(deciding, state, at);
         draftOutcome(drafts, outcome);
         outcomes[outcomes.length] = outcome;
         if (loads.isDue()) return;
@@ -112,29 +118,36 @@ export function createDecideBatch(
       if (!(ended instanceof Interrupted) && outcomes.length === states.length) break;
       if (isNamed || !(ended instanceof Interrupted)) attempts = -1;
     }
-    return outcomes.flatMap((outcome) => {
-      if (outcome === "Skipped") return [];
-      if ("plan" in outcome) return [outcome];
-      onBug(outcome.state.handle, outcome.bug);
-      return [];
-    });
+    for (const outcome of outcomes)
+      if (outcome !== "Stands" && "bug" in outcome) onBug(outcome.state.handle, outcome.bug);
+    return outcomes;
   };
   return {
     decide: (asking, at, stands) => {
       const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
       world.rates.forgetSilent();
       for (const state of states) begin(world, state.handle, pendingTarget(state, at.monotonicMs));
-      const decided = decideAll(states, at, stands);
+      const outcomes = decideAll(states, at, stands);
+      const decided = outcomes.filter(isDecided);
       for (const { state, plan, candidate } of decided) {
         const bytes = mostBytes(plan);
         if (bytes > 0) world.promises.extending(state.handle, bytes);
         if (candidate !== undefined) world.promises.requesting(state.handle, candidate);
         world.rates.decided(state.handle, plan);
       }
+      for (const outcome of outcomes) if (isUndecided(outcome)) world.rates.undecided(outcome.state.handle);
       return decided;
     },
-    look: (state, at) => decideAll([state], at)[0],
+    look: (state, at) => decideAll([state], at).find(isDecided),
   };
+}
+
+function isDecided(outcome: Outcome): outcome is Decided {
+  return outcome !== "Stands" && "plan" in outcome;
+}
+
+function isUndecided(outcome: Outcome): outcome is Undecided {
+  return outcome !== "Stands" && !("plan" in outcome);
 }
 
 function begin({ promises, rates }: DecidingWorld, handle: string, pending: PendingTarget | undefined): void {
@@ -152,7 +165,7 @@ function draftsOf({ promises, rates }: DecidingWorld, { monotonicMs }: Instant):
 }
 
 function draftOutcome({ promises, rates }: Drafts, outcome: Outcome): void {
-  if (outcome === "Skipped" || !("plan" in outcome)) return;
+  if (!isDecided(outcome)) return;
   const bytes = mostBytes(outcome.plan);
   if (bytes > 0) promises.extending(outcome.state.handle, bytes);
   if (beginsChange(outcome.plan)) rates.changing(outcome.gathered.layout);
@@ -177,7 +190,7 @@ function outcomeOf(
     noted.begin();
     const gathered = gather(world, state, at);
     const reads = noted.end();
-    if (gathered === undefined) return "Skipped";
+    if (gathered === undefined) return { state };
     const selected = policies.forClaim(gathered.facts.claim);
     const { policy, ceilings } = selected;
     const decideOnce = () => {

@@ -86,6 +86,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     world: { caches, promises, rates, approvals: approving.book, evaluationIntervalMs, metricsStale },
     policies,
     onDecided: approving.decided,
+    onWritten: approving.written,
     samples,
     ruleErrors,
     metrics,

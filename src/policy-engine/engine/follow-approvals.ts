@@ -5,7 +5,7 @@ import type { KubeClient } from "../../platform/kube/client/client.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import type { Logger } from "../../platform/process/log.ts";
 import type { Leadership } from "../apply/leadership.ts";
-import type { Plan } from "../decide/plan.ts";
+import type { ChangePlan, Plan } from "../decide/plan.ts";
 import type { ClaimFacts } from "../facts/facts.ts";
 import { createApprovalBook } from "../gather/approval-book.ts";
 import type { Caches } from "../gather/caches.ts";
@@ -30,23 +30,33 @@ export function followApprovals(
 ) {
   const { layouts, claims } = caches;
   const changed = new Set<string>();
+  /** Set from the first change until what it asked for is decided: another round then begins with all that came in between. */
   let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
   const handlesIn = (namespace: string): string[] =>
     claims.store
       .byIndex("namespace", namespace)
       .flatMap(({ metadata }) => layouts.store.byIndex("claim", objectKey(metadata)))
       .map(({ metadata }) => metadata.name);
-  const decideChanged = (): void => {
+  const decideChanged = async (): Promise<void> => {
     const handles = [...changed].flatMap(handlesIn);
     changed.clear();
+    await evaluateAll(handles);
     timer = undefined;
-    void evaluateAll(handles);
     reports.soon();
+    if (changed.size > 0) decideSoon();
   };
-  const book = createApprovalBook(caches, (namespace) => {
-    changed.add(namespace);
-    timer ??= setTimeout(decideChanged, APPROVED_AGAIN_MS).unref();
-  });
+  const decideSoon = (): void => {
+    if (!isStopped) timer ??= setTimeout(() => void decideChanged(), APPROVED_AGAIN_MS).unref();
+  };
+  const book = createApprovalBook(
+    caches,
+    (namespace) => {
+      changed.add(namespace);
+      decideSoon();
+    },
+    clock.nowMs,
+  );
   const uses = createApprovalUses();
   const { isLeader } = leadership;
   const isThere = (handle: string): boolean => layouts.store.get(handle) !== undefined;
@@ -60,8 +70,12 @@ export function followApprovals(
     decided: (handle: string, claim: ClaimFacts, plan: Plan): void => {
       if (uses.noted(handle, claim, plan)) reports.soon();
     },
+    written: (claim: ClaimFacts, plan: ChangePlan): void => {
+      if (uses.written(claim, plan)) reports.soon();
+    },
     soon: reports.soon,
     stop: async (): Promise<void> => {
+      isStopped = true;
       clearTimeout(timer);
       await reports.stop();
     },

@@ -64,6 +64,8 @@ export interface UnderWay {
   readonly sinceMs: number;
   /** It is carried out; else it only stands, and may never be. */
   readonly isRunning: boolean;
+  /** Which change it is, and how far it has come: another text is news of it, and nothing else that is written is. */
+  readonly progress: string;
 }
 
 /** Undefined: no change is. One that waits for an unmount has not begun, and one that asks for the present size changes nothing. */
@@ -76,23 +78,33 @@ export function changeUnderWay(
   const { operation, lastOperation, endedDecidedAt } = layout.status ?? {};
   const { target } = layout.spec;
   const wanted = isOf(filesystem, layout) ? filesystem?.spec.target : undefined;
-  if (operation) return { sinceMs: Date.parse(operation.startedAt), isRunning: true };
-  if (layout.spec.backend === "claim") {
-    const resize = claim?.metadata.uid === layout.spec.claimRef?.uid ? claim && claimResizeOf(claim) : undefined;
-    if (resize?.stage === "OnController" || resize?.stage === "OnNode")
-      return { sinceMs: Date.parse(target?.decidedAt ?? ""), isRunning: true };
-    return isNewer(wanted, [target]) ? standingSince(wanted, layout) : undefined;
-  }
+  if (operation)
+    return { sinceMs: Date.parse(operation.startedAt), isRunning: true, progress: JSON.stringify(operation) };
+  if (layout.spec.backend === "claim")
+    return resizeUnderWay(layout, claim) ?? (isNewer(wanted, [target]) ? standingSince(wanted, layout) : undefined);
   const ended: readonly Dated[] = [lastOperation, { decidedAt: endedDecidedAt }];
   const newest = isNewer(wanted, [target]) ? wanted : target;
   return isNewer(newest, ended) ? standingSince(newest, layout) : undefined;
+}
+
+// What its owner has asked for, its own driver does: that takes no turn of others. Nor does what waits for a pod, as long as that takes.
+function resizeUnderWay(
+  { spec: { claimRef, target, nodeName } }: FilesystemLayout,
+  claim: PersistentVolumeClaim | undefined,
+): UnderWay | undefined {
+  const resize = claim?.metadata.uid === claimRef?.uid ? claim && claimResizeOf(claim) : undefined;
+  if (target === undefined || resize === undefined || readableBytes(target.size) <= resize.capacityBytes)
+    return undefined;
+  const { stage } = resize;
+  if (stage !== "OnController" && (stage !== "OnNode" || nodeName === undefined)) return undefined;
+  return { sinceMs: Date.parse(target.decidedAt), isRunning: true, progress: `${target.decidedAt} ${stage}` };
 }
 
 function standingSince(target: SizeTarget | undefined, layout: FilesystemLayout): UnderWay | undefined {
   if (target === undefined || target.notAfter !== undefined) return undefined;
   const [fromBytes, toBytes] = [readableBytes(target.from), readableBytes(target.size)];
   if (toBytes === fromBytes || (toBytes > fromBytes && budgetedBytes(layout) >= toBytes)) return undefined;
-  return { sinceMs: Date.parse(target.decidedAt), isRunning: false };
+  return { sinceMs: Date.parse(target.decidedAt), isRunning: false, progress: target.decidedAt };
 }
 
 /** What carries no time, or none that can be read, is older than everything. */

@@ -19,6 +19,7 @@ import { boundOf } from "../decide/modes.ts";
 import { APPROVALS_LIMIT, type ApprovalBook, type ApprovalEntry } from "../gather/approval-book.ts";
 import { isOver, isWithin, namesClaim } from "../policies/approvals.ts";
 import type { ApprovalUses, WaitingPlan } from "./approval-uses.ts";
+import { createTurn } from "./turn.ts";
 
 interface ApprovalReports {
   /** Reports soon; many changes at once make one report. */
@@ -50,12 +51,12 @@ export function createApprovalReports(options: ApprovalReportsOptions): Approval
   let running: Promise<void> = Promise.resolve();
   let stopped = false;
   const report = async (): Promise<void> => {
-    const waiting = byNamespace(uses.waiting(isThere));
+    const waiting = byNamespace(uses.waiting());
+    const turn = createTurn();
     let failure: Error | undefined;
     let nextEndMs = Number.POSITIVE_INFINITY;
-    const entries = [...approvals.entries()];
-    uses.retain(new Set(entries.flatMap(({ approval }) => approval?.wording ?? [])));
-    for (const entry of entries) {
+    for (const entry of [...approvals.entries()]) {
+      await turn();
       const endMs = entry.approval?.notAfterMs ?? Number.NaN;
       if (endMs > nowMs()) nextEndMs = Math.min(nextEndMs, endMs);
       // One that cannot be reported keeps no other from being.
@@ -70,6 +71,8 @@ export function createApprovalReports(options: ApprovalReportsOptions): Approval
   };
   const run = (): void => {
     timer = undefined;
+    // What is noted is of no use once its approval or its volume is gone, on a replica that only watches, too.
+    uses.retain(new Set([...approvals.entries()].flatMap(({ approval }) => approval?.wording ?? [])), isThere);
     if (!isLeader()) return;
     running = running.then(report).catch((error: unknown) => {
       log.warn({ err: error }, "approvals were not reported; trying again");
@@ -158,15 +161,15 @@ function useOf(
   const not = (reason: ConditionReason, message: string): Said => ({ holds: false, reason, message });
   if (approval === undefined)
     return not("ApprovalInvalid", "correct its sizes and notAfter: they cannot be read, and nothing is approved");
-  if (isIgnored)
-    return not(
-      "TooManyApprovals",
-      `delete some: the oldest ${APPROVALS_LIMIT} of a namespace count, and this one does not`,
-    );
   if (isOver(approval, nowMs))
     return not(
       "Expired",
       `write a later notAfter, or delete it: it ended ${new Date(approval.notAfterMs).toISOString()}`,
+    );
+  if (isIgnored)
+    return not(
+      "TooManyApprovals",
+      `delete some: the oldest ${APPROVALS_LIMIT} of a namespace that are not over count, and this one does not`,
     );
   // What has approved something did so, whatever was decided since, and whichever replica leads.
   const before = object.status?.conditions?.find(({ type }) => type === "InUse");

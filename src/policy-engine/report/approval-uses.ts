@@ -1,6 +1,6 @@
-// Which volumes' plans wait for an approval, and which approvals have let one be carried out. The engine notes it with each decision, so it
+// Which volumes' plans wait for an approval, and which approvals have let one be carried out. The engine notes it with each decision and each write, so it
 // costs next to nothing for the many volumes that need none.
-import type { Plan } from "../decide/plan.ts";
+import type { ChangePlan, Plan } from "../decide/plan.ts";
 import type { ApprovableClaim } from "../gather/approval-book.ts";
 import type { Needed } from "../policies/approvals.ts";
 
@@ -17,12 +17,14 @@ interface ApprovedChange {
 export interface ApprovalUses {
   /** Whether a reader of an approval's status may learn something new. */
   noted(handle: string, claim: ApprovableClaim, plan: Plan): boolean;
-  /** The plans that wait, of volumes that there are. */
-  waiting(isThere: (handle: string) => boolean): WaitingPlan[];
+  /** The change stands on the API server; the same. */
+  written(claim: ApprovableClaim, plan: ChangePlan): boolean;
+  /** The plans that wait. */
+  waiting(): WaitingPlan[];
   /** The first change by this wording of an approval; undefined: this process has made none. */
   firstBy(wording: string): ApprovedChange | undefined;
-  /** These are all wordings that there are. */
-  retain(wordings: ReadonlySet<string>): void;
+  /** These are all wordings that there are; of volumes that are gone nothing waits. */
+  retain(wordings: ReadonlySet<string>, isThere: (handle: string) => boolean): void;
 }
 
 /** What grows by less is the same to a reader. */
@@ -31,31 +33,26 @@ const SAME_SIZE_RATIO = 0.05;
 export function createApprovalUses(): ApprovalUses {
   const waiting = new Map<string, WaitingPlan>();
   const approved = new Map<string, ApprovedChange>();
-  const noteApproved = (wording: string, change: ApprovedChange): boolean => {
-    if (approved.has(wording)) return false;
-    approved.set(wording, change);
-    return true;
-  };
   return {
     noted: (handle, { namespace, name, labels }, plan) => {
       const before = waiting.get(handle);
       const needed = plan.kind === "hold" ? plan.awaits : undefined;
       if (needed !== undefined) {
-        if (before !== undefined && isSame(before.needed, needed)) return false;
+        // What an approval is compared with is what is needed now: the last percent may be what it lacks.
         waiting.set(handle, { claim: { namespace, name, labels }, needed });
-        return true;
+        return before === undefined || !isSame(before.needed, needed);
       }
-      const isOver = waiting.delete(handle);
-      if (plan.kind === "hold" || plan.approval === undefined) return isOver;
-      const { action, wording } = plan.approval;
-      return noteApproved(wording, { claim: name, needed: { action, sizeBytes: plan.sizeBytes } }) || isOver;
+      return waiting.delete(handle);
     },
-    waiting: (isThere) => {
-      for (const handle of waiting.keys()) if (!isThere(handle)) waiting.delete(handle);
-      return [...waiting.values()];
+    written: ({ name }, { approval, sizeBytes }) => {
+      if (approval === undefined || approved.has(approval.wording)) return false;
+      approved.set(approval.wording, { claim: name, needed: { action: approval.action, sizeBytes } });
+      return true;
     },
+    waiting: () => [...waiting.values()],
     firstBy: (wording) => approved.get(wording),
-    retain: (wordings) => {
+    retain: (wordings, isThere) => {
+      for (const handle of waiting.keys()) if (!isThere(handle)) waiting.delete(handle);
       for (const wording of approved.keys()) if (!wordings.has(wording)) approved.delete(wording);
     },
   };

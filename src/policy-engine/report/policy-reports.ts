@@ -18,6 +18,7 @@ import type { PolicyEntry } from "../policies/scope-policies.ts";
 import { type PolicyFindings, policyStatus, problemsText, saysTheSame } from "./policy-status.ts";
 import { type PolicyUse, policyUses, unused } from "./policy-uses.ts";
 import type { FailingRules, RuleErrors } from "./rule-errors.ts";
+import { createTurn } from "./turn.ts";
 
 export interface PolicyReports {
   /** Reports soon what became of each policy; many changes at once make one report. */
@@ -62,8 +63,10 @@ export function createPolicyReports(options: ReportsOptions): PolicyReports {
     shown = new Map(
       entries.map(({ compiled: { key } }) => [key, nextErrors(shown.get(key), ruleErrors.of(key), nowMs)]),
     );
+    const turn = createTurn();
     let failure: Error | undefined;
     for (const entry of entries) {
+      await turn();
       const { key } = entry.compiled;
       const findings = { use: uses.get(key) ?? unused(), failing: shown.get(key)?.failing };
       // One that cannot be reported keeps no other from being.

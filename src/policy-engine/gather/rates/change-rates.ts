@@ -8,7 +8,7 @@ import { type Clock, instantOf } from "../../../platform/process/clock.ts";
 import { beginsChange, type Plan, type WaitsFor } from "../../decide/plan.ts";
 import type { Caches } from "../caches.ts";
 import { type Change, datedAtMs } from "../operation-times.ts";
-import { changeUnderWay } from "../volume-stake.ts";
+import { changeUnderWay, type UnderWay } from "../volume-stake.ts";
 import { LastHour } from "./last-hour.ts";
 import { OperationSlots, type Waiting } from "./operation-slots.ts";
 import { nodeOf, type OperationOfVolume, type RatesLedger } from "./rates-draft.ts";
@@ -20,6 +20,8 @@ export interface ChangeRates extends RatesLedger {
   begin(handle: string, isPending: boolean): void;
   /** This was decided: a change counts from now on. The next decision knows whether it was written. */
   decided(handle: string, plan: Plan): void;
+  /** Nothing can be decided of it: it gives up its place among those that wait, or all behind it would wait with it. */
+  undecided(handle: string): void;
   /** A change that is over; each is heard of once. */
   ended(handle: string, change: Change): void;
   /** Its node says that the operation goes on. */
@@ -74,6 +76,7 @@ export function createChangeRates(
     forgetSilent: () => rates.forgetSilent(clock.monotonicMs()),
     begin: (handle, isPending) => rates.begin(handle, isPending),
     decided: (handle, plan) => rates.decided(handle, plan),
+    undecided: (handle) => rates.undecided(handle),
     ended: (handle, change) => rates.ended(handle, change),
     goesOn: (handle) => rates.goesOn(handle),
   };
@@ -87,6 +90,8 @@ class Rates {
   readonly #namespaces = new Map<string, LastHour>();
   /** Until when what the records show counts as under way, the oldest first. */
   readonly #heardUntilMs = new Map<string, number>();
+  /** How far what is under way had come when it was last heard of: whatever else is written about a volume says nothing of it. */
+  readonly #progress = new Map<string, string>();
 
   constructor(caches: Pick<Caches, "layouts" | "filesystems" | "claims">, clock: Clock) {
     this.#caches = caches;
@@ -110,16 +115,26 @@ class Rates {
     const underWay = changeUnderWay(layout, filesystems.store.get(key), claims.store.get(key));
     const sinceMs = Number.isNaN(underWay?.sinceMs) ? at.nowMs : (underWay?.sinceMs ?? at.nowMs);
     const begunAtMs = datedAtMs(sinceMs, at);
-    const counts = underWay !== undefined && (underWay.isRunning || at.monotonicMs - begunAtMs < SILENCE_LIMIT_MS);
     const handle = layout.metadata.name;
+    const counts = underWay !== undefined && this.#isHeard(handle, underWay, begunAtMs, at.monotonicMs);
+    if (!counts) this.#heardUntilMs.delete(handle);
+    if (underWay === undefined) this.#progress.delete(handle);
     const account = counts ? this.#accountOf(handle) : this.#accounts.get(handle);
     if (account === undefined) return;
     this.#place(account, namespace, nodeOf(layout));
-    this.#heardUntilMs.delete(handle);
-    if (counts) this.#heardUntilMs.set(handle, at.monotonicMs + SILENCE_LIMIT_MS);
     account.isRecorded = counts;
     if (counts) this.#confirm(account, begunAtMs);
     this.#settle(account, at.monotonicMs);
+  }
+
+  /** Whether something was heard of it within the limit. */
+  #isHeard(handle: string, { isRunning, progress }: UnderWay, begunAtMs: number, nowMs: number): boolean {
+    if (this.#progress.get(handle) === progress) return this.#heardUntilMs.has(handle);
+    this.#progress.set(handle, progress);
+    this.#heardUntilMs.delete(handle);
+    if (!isRunning && nowMs - begunAtMs >= SILENCE_LIMIT_MS) return false;
+    this.#heardUntilMs.set(handle, nowMs + SILENCE_LIMIT_MS);
+    return true;
   }
 
   begin(handle: string, isPending: boolean): void {
@@ -147,6 +162,13 @@ class Rates {
     this.#settle(account, nowMs);
   }
 
+  undecided(handle: string): void {
+    const account = this.#accounts.get(handle);
+    if (account?.waits === undefined) return;
+    this.#queue(account, undefined);
+    this.#settle(account, this.#clock.monotonicMs());
+  }
+
   ended(handle: string, { atMs }: Change): void {
     const nowMs = this.#clock.monotonicMs();
     if (atMs <= nowMs - HOUR_MS) return;
@@ -159,8 +181,15 @@ class Rates {
   }
 
   goesOn(handle: string): void {
-    if (!this.#heardUntilMs.delete(handle)) return;
-    this.#heardUntilMs.set(handle, this.#clock.monotonicMs() + SILENCE_LIMIT_MS);
+    if (!this.#progress.has(handle)) return;
+    const nowMs = this.#clock.monotonicMs();
+    const wasHeard = this.#heardUntilMs.delete(handle);
+    this.#heardUntilMs.set(handle, nowMs + SILENCE_LIMIT_MS);
+    if (wasHeard) return;
+    const account = this.#accountOf(handle);
+    account.isRecorded = true;
+    this.#confirm(account, nowMs);
+    this.#settle(account, nowMs);
   }
 
   /** What it has changed counts on: its namespace did that. */
@@ -169,6 +198,7 @@ class Rates {
     if (account?.runs === true) this.slots.end(account.nodeName);
     if (account?.waits !== undefined) this.slots.leave(account.waits);
     this.#heardUntilMs.delete(handle);
+    this.#progress.delete(handle);
     this.#accounts.delete(handle);
   }
 

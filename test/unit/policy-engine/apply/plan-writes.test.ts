@@ -2,6 +2,9 @@
 import { describe, expect, it } from "@jest/globals";
 import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/metrics.ts";
+import { readApproval } from "../../../../src/policy-engine/policies/approvals.ts";
+import { anApproval } from "../../../builders/approval.ts";
+import { aPolicy } from "../../../builders/policy.ts";
 import { BudgetedNamespace } from "../../../harness/budgeted-namespace.ts";
 
 const metrics = createEngineMetrics(() => true);
@@ -54,6 +57,38 @@ describe("a target", () => {
     await namespace.decide();
     expect(namespace.targetOf("v0")).toBeUndefined();
     expect(namespace.grantBytes("v0")).toBe(0);
+  });
+});
+
+describe("a plan that waits for an approval", () => {
+  const APPROVING = aPolicy({
+    limits: { min: "1Gi", max: "1000Gi", minAvailable: "512Mi" },
+    mode: { extend: "Approve" },
+    rules: [{ name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" }],
+  });
+  const moreIsUsed = async (namespace: BudgetedNamespace): Promise<string | undefined> => {
+    namespace.tick(2);
+    namespace.use("v0", 0.905);
+    await namespace.decide();
+    return namespace.scalingOf("v0")?.message;
+  };
+  const waiting = async (): Promise<BudgetedNamespace> => {
+    const volume = { sizeBytes: 10 * GIB, usedRatio: 0.89 };
+    const namespace = new BudgetedNamespace(1000 * GIB, [volume], metrics, APPROVING);
+    await namespace.decide();
+    expect(namespace.scalingOf("v0")?.message).toContain("notAbove: 15Gi");
+    return namespace;
+  };
+
+  it("says another bound at once where what was approved falls short by a percent", async () => {
+    const namespace = await waiting();
+    const approved = readApproval(anApproval("ok", { notAbove: "15Gi" }));
+    namespace.approvals = approved === undefined ? [] : [approved];
+    expect(await moreIsUsed(namespace)).toContain("notAbove: 16Gi");
+  });
+
+  it("is not written again for a percent while none has approved anything", async () => {
+    expect(await moreIsUsed(await waiting())).toContain("notAbove: 15Gi");
   });
 });
 

@@ -85,6 +85,16 @@ describe("the ceiling on operations that run at once", () => {
     expect(standing(namespace)).toEqual(["v2"]);
   });
 
+  it("goes on with those behind one whose claim is gone", async () => {
+    const namespace = namespaceOf({ perCluster: 1 }, on("a"), on("b"), on("c"));
+    await namespace.decide();
+    await carryOut(namespace, "v0");
+    namespace.deleteClaim("v1");
+    await namespace.decide(["v1"]);
+    await namespace.decide(["v2"]);
+    expect(standing(namespace)).toEqual(["v2"]);
+  });
+
   it("never stops an extend for minAvailable, which others wait for", async () => {
     const namespace = namespaceOf({ perNode: 1, perCluster: 1 }, on("a"), on("a", 0.99), on("b", 0.99));
     await namespace.decide();

@@ -96,6 +96,7 @@ function startEngine() {
     metrics: createEngineMetrics(() => true),
     clusterRate: { take: () => true },
     onDecided: () => {},
+    onWritten: () => {},
     epoch: () => 3,
     clock,
     log: createRecordingLog().log,

@@ -86,6 +86,7 @@ function aWorld(at: { nowMs: number; monotonicMs: number }) {
     clusterRate: { take: () => true },
     ruleErrors: { note: () => {} },
     onDecided: () => {},
+    onWritten: () => {},
     epoch: () => process.epoch,
     clock,
     log: createRecordingLog().log,

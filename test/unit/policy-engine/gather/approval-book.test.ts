@@ -3,6 +3,7 @@ import type { ScalingApproval } from "../../../../src/contracts/kinds/scaling-ap
 import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { APPROVALS_LIMIT, createApprovalBook } from "../../../../src/policy-engine/gather/approval-book.ts";
 import { anApproval } from "../../../builders/approval.ts";
+import { NOW_MS } from "../../../builders/facts.ts";
 import { engineCaches } from "../../../fakes/engine-caches.ts";
 
 const CLAIM = { namespace: "shop", name: "data-0", labels: { tier: "cache" } };
@@ -10,10 +11,15 @@ const CLAIM = { namespace: "shop", name: "data-0", labels: { tier: "cache" } };
 function bookOf(...objects: ScalingApproval[]) {
   const caches = engineCaches();
   const changed: string[] = [];
-  const book = createApprovalBook(caches, (namespace) => changed.push(namespace));
+  const clock = { nowMs: NOW_MS };
+  const book = createApprovalBook(
+    caches,
+    (namespace) => changed.push(namespace),
+    () => clock.nowMs,
+  );
   for (const object of objects) caches.approvals.put(object);
   const names = (claim = CLAIM) => book.forClaim(claim).map(({ name }) => name);
-  return { caches, changed, book, names };
+  return { caches, changed, book, names, clock };
 }
 
 describe("the approvals of a claim", () => {
@@ -68,5 +74,45 @@ describe("the approvals of a claim", () => {
     expect(names()).toHaveLength(APPROVALS_LIMIT);
     expect(names()).toContain("old");
     expect([...book.entries()].filter(({ isIgnored }) => isIgnored)).toHaveLength(2);
+  });
+
+  it("are not those that are over, where a namespace has more than it may, however old those are", () => {
+    const over = Array.from({ length: APPROVALS_LIMIT }, (_, index) =>
+      anApproval(`a${index}`, { notAfter: "2026-11-10T00:00:00Z" }),
+    );
+    const unreadable = anApproval("b", { notAfter: "soon" });
+    const { book } = bookOf(...over, unreadable, anApproval("valid"));
+    const counted = [...book.entries()].filter(({ isIgnored }) => !isIgnored).map(({ object }) => object.metadata.name);
+    expect(counted).toContain("valid");
+    expect(book.forClaim(CLAIM).map(({ name }) => name)).toContain("valid");
+  });
+
+  it("have one more as soon as one is over", () => {
+    const soonOver = anApproval("a", { notAfter: "2026-11-20T12:01:00Z" });
+    const many = Array.from({ length: APPROVALS_LIMIT }, (_, index) => anApproval(`b${100 + index}`));
+    const { names, clock } = bookOf(soonOver, ...many);
+    expect(names()).not.toContain("b227");
+    clock.nowMs = Date.parse("2026-11-20T12:01:00Z");
+    expect(names()).toContain("b227");
+    expect(names()).not.toContain("a");
+    clock.nowMs = NOW_MS;
+    expect(names()).toContain("a");
+  });
+
+  it("are compared with a claim's labels once, and again when an approval changes", () => {
+    let reads = 0;
+    const labels = { tier: "cache" };
+    const counted = new Proxy(labels, {
+      getOwnPropertyDescriptor: (target, key) => {
+        reads += 1;
+        return Reflect.getOwnPropertyDescriptor(target, key);
+      },
+    });
+    const selecting = anApproval("selecting", { claims: undefined, selector: { matchLabels: { tier: "cache" } } });
+    const { caches, names } = bookOf(selecting);
+    const claim = { ...CLAIM, labels: counted };
+    expect([names(claim), names(claim), reads]).toEqual([["selecting"], ["selecting"], 1]);
+    caches.approvals.put(anApproval("selecting", { claims: undefined, selector: { matchLabels: { tier: "db" } } }, 2));
+    expect([names(claim), reads]).toEqual([[], 2]);
   });
 });

@@ -3,11 +3,13 @@ import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
 import { readApproval } from "../../../../src/policy-engine/policies/approvals.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/policies/ceilings.ts";
-import { approvalStatus } from "../../../../src/policy-engine/report/approval-reports.ts";
+import { approvalStatus, createApprovalReports } from "../../../../src/policy-engine/report/approval-reports.ts";
 import { createApprovalUses } from "../../../../src/policy-engine/report/approval-uses.ts";
 import { anApproval } from "../../../builders/approval.ts";
 import { aVolume, NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
+import { createRecordingLog } from "../../../fakes/recording-log.ts";
+import { servedClient } from "../../../fakes/served-client.ts";
 
 const POLICY = aPolicy({ mode: { extend: "Approve", shrink: "Approve" } });
 
@@ -16,14 +18,11 @@ function statusAfter(object = anApproval("ok"), inForce = [object], usedRatio = 
   const approvals = inForce.flatMap((one) => readApproval(one) ?? []);
   const facts = aVolume({ usedRatio, facts: { approvals } });
   const uses = createApprovalUses();
-  uses.noted("h", facts.claim, decide(facts, POLICY, NO_CEILINGS));
+  const plan = decide(facts, POLICY, NO_CEILINGS);
+  uses.noted("h", facts.claim, plan);
+  if (plan.kind !== "hold") uses.written(facts.claim, plan);
   const entry = { object, approval: readApproval(object), isIgnored: false };
-  return approvalStatus(
-    entry,
-    uses,
-    uses.waiting(() => true),
-    nowMs,
-  );
+  return approvalStatus(entry, uses, uses.waiting(), nowMs);
 }
 const said = (status: ReturnType<typeof statusAfter>) =>
   (status.conditions ?? []).map(({ type, status: holds, reason }) => [type, holds, reason].join(" "));
@@ -85,6 +84,55 @@ describe("the status of an approval", () => {
   });
 });
 
+describe("the reports of approvals", () => {
+  const reportsOf = (isLeader: boolean, approvals: Parameters<typeof createApprovalReports>[0]["approvals"]) => {
+    const uses = createApprovalUses();
+    const reports = createApprovalReports({
+      ...{ client: servedClient({}), approvals, uses, isThere: () => false, isLeader: () => isLeader },
+      nowMs: () => NOW_MS,
+      log: createRecordingLog().log,
+    });
+    return { uses, reports };
+  };
+
+  it("give others their turn, however many approvals have nothing new to say", async () => {
+    const before = anApproval("ok");
+    const object = { ...before, status: statusAfter(before, [before], 0.5) };
+    let looks = 0;
+    let turns = 0;
+    const others = (): unknown => setImmediate(() => (turns += 1) < 1000 && others());
+    const entry = {
+      ...{ object, approval: readApproval(before) },
+      /** A look takes 1 ms at least. */
+      get isIgnored() {
+        looks += 1;
+        if (looks === 1) others();
+        for (const sinceMs = performance.now(); performance.now() - sinceMs < 1; );
+        if (looks === 400) turnsUntilLast = turns;
+        return false;
+      },
+    };
+    let turnsUntilLast = 0;
+    const { reports } = reportsOf(true, { entries: () => Array.from({ length: 200 }, () => entry) });
+    reports.soon();
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    await reports.stop();
+    expect(looks).toBeGreaterThanOrEqual(400);
+    expect(turnsUntilLast).toBeGreaterThan(5);
+  });
+
+  it("forget volumes that are gone, on a replica that only watches, too", async () => {
+    const { uses, reports } = reportsOf(false, { entries: () => [] });
+    const facts = aVolume({ usedRatio: 0.9 });
+    uses.noted("h", facts.claim, decide(facts, POLICY, NO_CEILINGS));
+    expect(uses.waiting()).toHaveLength(1);
+    reports.soon();
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await reports.stop();
+    expect(uses.waiting()).toEqual([]);
+  });
+});
+
 describe("what is noted of plans and approvals", () => {
   const facts = aVolume({ usedRatio: 0.9 });
   const hold = decide(facts, POLICY, NO_CEILINGS);
@@ -98,12 +146,36 @@ describe("what is noted of plans and approvals", () => {
       uses.noted("h", facts.claim, { ...hold, awaits: { action: "Extend", sizeBytes: 15 * GIB + 1 } } as typeof hold),
     ).toBe(false);
     expect(uses.noted("h", facts.claim, quiet)).toBe(true);
-    expect(uses.waiting(() => true)).toEqual([]);
+    expect(uses.waiting()).toEqual([]);
+  });
+
+  it("is what is needed now, by however little it differs", () => {
+    const uses = createApprovalUses();
+    uses.noted("h", facts.claim, hold);
+    const more = { action: "Extend", sizeBytes: 15.5 * GIB } as const;
+    uses.noted("h", facts.claim, { ...hold, awaits: more } as typeof hold);
+    expect(uses.waiting().map(({ needed }) => needed)).toEqual([more]);
+  });
+
+  it("is a use of an approval only once it is written", () => {
+    const approval = readApproval(anApproval("ok"));
+    const approved = decide(
+      aVolume({ usedRatio: 0.9, facts: { approvals: approval && [approval] } }),
+      POLICY,
+      NO_CEILINGS,
+    );
+    if (approved.kind === "hold" || approval === undefined) throw new Error("it is not approved");
+    const uses = createApprovalUses();
+    uses.noted("h", facts.claim, approved);
+    expect(uses.firstBy(approval.wording)).toBeUndefined();
+    expect([uses.written(facts.claim, approved), uses.written(facts.claim, approved)]).toEqual([true, false]);
+    expect(uses.firstBy(approval.wording)).toMatchObject({ needed: { sizeBytes: 15 * GIB } });
   });
 
   it("ends with its volume", () => {
     const uses = createApprovalUses();
     uses.noted("h", facts.claim, hold);
-    expect(uses.waiting(() => false)).toEqual([]);
+    uses.retain(new Set(), () => false);
+    expect(uses.waiting()).toEqual([]);
   });
 });
