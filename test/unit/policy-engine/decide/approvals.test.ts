@@ -14,6 +14,8 @@ import { aPolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../../builders/policy
 const HOUR_MS = 3_600_000;
 const APPROVE = { mode: { extend: "Approve", shrink: "Approve" } } as const;
 
+const RECOMMEND = { extend: "Recommend", shrink: "Recommend" } as const;
+
 const approval = (action: Approval["action"], boundBytes: number, notAfterMs = NOW_MS + HOUR_MS): Approval => ({
   ...{ name: "ok", wording: "u/1", action, boundBytes, notAfterMs },
 });
@@ -255,6 +257,34 @@ describe("a shrink that runs in mode Approve", () => {
   it("goes on without one where its own rule enforces it", () => {
     const plan = decided(shrinking(), { ...APPROVE, rules: [{ ...SHRINK_BELOW_30, mode: "Enforce" }] });
     expect(plan).not.toHaveProperty("stopsShrink");
+  });
+
+  const enforcing = { mode: { extend: "Enforce", shrink: "Enforce" } } as const;
+
+  it.each<[string, VolumePolicySpec["rules"]]>([
+    ["taken away", [EXTEND_AT_80]],
+    ["renamed", [{ ...SHRINK_BELOW_30, name: "another" }]],
+    ["made one of extends", [{ ...EXTEND_AT_80, name: "shrink-below-30" }]],
+  ])("ends after its step where its rule is %s, although the policy's own mode is Enforce", (_why, rules) => {
+    expect(decided(shrinking(), { ...enforcing, rules })).toMatchObject({
+      ...{ kind: "hold", reason: "ApprovalRequired", stopsShrink: true },
+      message: expect.stringContaining("since its rule shrink-below-30 is gone"),
+    });
+    expect(decided(shrinking(approval("Shrink", 2 * GIB)), { ...enforcing, rules })).not.toHaveProperty("stopsShrink");
+    expect(decided(shrinking(approval("Shrink", 2 * GIB)), { ...enforcing, mode: RECOMMEND, rules })).toMatchObject({
+      ...{ reason: "RecommendOnly", stopsShrink: true },
+    });
+  });
+
+  it.each<["Approve" | "Enforce", boolean]>([
+    ["Approve", true],
+    ["Enforce", false],
+  ])("is held to its rule's mode %s while the policy is invalid for its time", (mode, isStopped) => {
+    const policy = aPolicy({ ...enforcing, rules: [{ ...SHRINK_BELOW_30, mode }] });
+    const problem = { field: "spec.rules", message: "too slow" };
+    const slow = { ...policy, rules: [], formerRules: policy.rules, problems: [problem] };
+    const plan = decide(shrinking(), slow, NO_CEILINGS);
+    expect(plan.kind === "hold" && plan.stopsShrink === true).toBe(isStopped);
   });
 
   it("of an ext4 that waits for its unmount begins no later than its approval ends", () => {
