@@ -150,8 +150,10 @@ function noteMissedWindow({ state, gathered, policy, plan }: Decided): void {
   const { target } = gathered.filesystem.spec;
   const isMissed = plan.kind === "hold" && plan.stopsShrink === true && plan.reason === "OutsideWindow";
   if (!isMissed || policy === undefined || target === undefined) return;
-  const shrink = { decidedAt: target.decidedAt, fromBytes: parseQuantity(target.from) };
-  state.missedWindows = missedAgain(state.missedWindows, gathered.facts, policy, shrink);
+  const { facts, layout } = gathered;
+  const isBegun = layout.status?.operation?.kind === "Shrink" || facts.filesystem.replacement !== undefined;
+  const shrink = { decidedAt: target.decidedAt, fromBytes: parseQuantity(target.from), isBegun };
+  state.missedWindows = missedAgain(state.missedWindows, facts, policy, shrink);
 }
 
 /** Undefined where a Filesystem was deleted and recreated: it says nothing yet. */
