@@ -42,6 +42,14 @@ describe("mode Approve", () => {
     });
   });
 
+  it("says what to write also where a larger rule only recommends", () => {
+    const larger = { ...EXTEND_AT_80, name: "larger", targetUsed: "30%", mode: "Recommend" } as const;
+    expect(decided(full(), { ...APPROVE, rules: [larger, EXTEND_AT_80] })).toMatchObject({
+      ...{ kind: "hold", reason: "ApprovalRequired", rule: "extend-at-80" },
+      awaits: { action: "Extend", sizeBytes: 15 * GIB },
+    });
+  });
+
   it("makes a change that an approval covers to the byte, and names the approval", () => {
     const extend = decided(full(approval("Extend", 15 * GIB)));
     expect(extend).toMatchObject({ kind: "extend", sizeBytes: 15 * GIB, approval: { name: "ok" } });
@@ -219,7 +227,30 @@ describe("a volume that is nearly full, in mode Approve", () => {
     expect(grant({ approveAbove: "12Gi" })).toMatchObject({ sizeBytes: 12 * GIB });
     expect(grant({ rules: [{ ...EXTEND_AT_80, mode: "Approve" }] })).toMatchObject({ sizeBytes: 11 * GIB });
     expect(grant({ ...APPROVE, emergency: "Disabled" })).toBeUndefined();
-    expect(grantLimit(aVolume(), aPolicy({ limits, ...APPROVE }), NO_CEILINGS)).toBe(100 * GIB);
+  });
+
+  it.each(["Approve", "Enforce"] as const)(
+    "grows under mode Recommend as well, where a rule's own mode is %s",
+    (mode) => {
+      const spec = { mode: RECOMMEND, limits, rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio > 0.999", mode }] };
+      expect(decided(nearlyFull, spec)).toMatchObject({ kind: "extend", reason: "BelowMinAvailable" });
+      expect(emergencyGrant(aVolume(), aPolicy(spec), NO_CEILINGS)).toBeDefined();
+      const ceilings = readCeilings("guard", { modes: { extend: "Recommend" } });
+      expect(decided(nearlyFull, spec, ceilings)).toMatchObject({ kind: "hold", reason: "RecommendOnly" });
+      expect(emergencyGrant(aVolume(), aPolicy(spec), ceilings)).toBeUndefined();
+      const recommended = { ...spec, rules: [{ ...EXTEND_AT_80, mode: "Recommend" as const }] };
+      expect(decided(nearlyFull, recommended)).toMatchObject({ kind: "hold", reason: "RecommendOnly" });
+    },
+  );
+
+  it("leaves of a grant that was written before no more than that while nothing is measured", () => {
+    const limit = (spec: Partial<VolumePolicySpec>) => grantLimit(aVolume(), aPolicy({ limits, ...spec }), NO_CEILINGS);
+    expect(limit({})).toBe(100 * GIB);
+    expect(limit(APPROVE)).toBe(14 * GIB);
+    expect(limit({ approveAbove: "12Gi" })).toBe(14 * GIB);
+    expect(limit({ approveAbove: "20Gi" })).toBe(20 * GIB);
+    expect(limit({ ...APPROVE, approveAbove: "20Gi" })).toBe(14 * GIB);
+    expect(limit({ ...APPROVE, approveAbove: "20Gi", rules: [{ ...EXTEND_AT_80, mode: "Enforce" }] })).toBe(20 * GIB);
     expect(grantLimit(aVolume(), aPolicy({ limits, emergency: "Disabled" }), NO_CEILINGS)).toBe(0);
   });
 });
