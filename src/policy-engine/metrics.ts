@@ -31,7 +31,7 @@ export function createEngineMetrics(isLeader: () => boolean) {
     }),
     refusedWrites: new Counter({
       name: "tidemark_writes_refused_total",
-      help: "Writes that the API server refused or did not answer, by reason.",
+      help: "Writes that the API server refused or did not answer, by reason, and targets that waited for the engine's own rate.",
       labelNames: ["reason"] as const,
       registers,
     }),

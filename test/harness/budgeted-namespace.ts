@@ -13,6 +13,7 @@ import { KubeError } from "../../src/platform/kube/kube-error.ts";
 import { type Clock, instantOf } from "../../src/platform/process/clock.ts";
 import type { Logger } from "../../src/platform/process/log.ts";
 import { createEngine, type Engine } from "../../src/policy-engine/engine/engine.ts";
+import { createRateLimit } from "../../src/policy-engine/engine/own-limits.ts";
 import { createNamespacePromises } from "../../src/policy-engine/gather/namespace-promises.ts";
 import type { PolicyBook } from "../../src/policy-engine/gather/policy-book.ts";
 import { createChangeRates } from "../../src/policy-engine/gather/rates/change-rates.ts";
@@ -53,6 +54,7 @@ interface ApiObjects {
 
 const NODE = "node-a";
 const EPOCH = 3;
+const TURN_MS = 10;
 
 const GROWING = aPolicy({
   limits: { min: "1Gi", max: "1000Gi", minAvailable: "512Mi" },
@@ -82,6 +84,8 @@ export class BudgetedNamespace {
   #engineAheadMs = 0;
   #nodeAheadMs = 0;
   #answers: Answers = "prompt";
+  readonly #rate = createRateLimit(1000);
+  #isRateSpent = false;
   #heldGrants: (() => void)[] | undefined;
   #replica: Replica;
 
@@ -159,6 +163,17 @@ export class BudgetedNamespace {
   /** From now on, to every write. */
   answer(how: Answers): void {
     this.#answers = how;
+  }
+
+  /** Whether other volumes take all changes that the engine makes in a second. */
+  spendRate(isSpent: boolean): void {
+    this.#isRateSpent = isSpent;
+  }
+
+  /** Until those that found no change left have had their turn, and what they asked for is in the API server. */
+  async turnsCome(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 2 * TURN_MS));
+    await this.#replica.engine.settled();
   }
 
   /** From now on grants wait on their way to the API server. */
@@ -305,7 +320,7 @@ export class BudgetedNamespace {
       samples: { guide: () => true },
       ruleErrors: { note: () => {} },
       metrics: this.#metrics,
-      clusterRate: { take: () => true },
+      clusterRate: { take: (atMs) => !this.#isRateSpent && this.#rate.take(atMs), turnMs: () => TURN_MS },
       onDecided: () => {},
       onWritten: () => {},
       epoch: () => EPOCH,

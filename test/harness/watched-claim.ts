@@ -71,7 +71,7 @@ export function watchClaim(metrics: EngineMetrics, policy: CompiledPolicy = POLI
     samples: { guide: () => true },
     ruleErrors: { note: () => {} },
     metrics,
-    clusterRate: { take: () => true },
+    clusterRate: { take: () => true, turnMs: () => 0 },
     onDecided: () => {},
     onWritten: () => {},
     epoch: () => 3,

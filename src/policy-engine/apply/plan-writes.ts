@@ -26,6 +26,7 @@ import { isOver } from "../policies/approvals.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
 import type { CompiledPolicy } from "../policies/compiled-policy.ts";
 import { recordPlan, reportPlan } from "../report/report-plan.ts";
+import { minAvailableBytes } from "../sizing/sizes.ts";
 import { applyGrant, applyTarget, applyTrim } from "./apply-plan.ts";
 import { newGrant } from "./precautions.ts";
 
@@ -34,7 +35,7 @@ export interface PlanWriting {
   readonly events: EventRecorder;
   readonly world: DecidingWorld;
   readonly metrics: EngineMetrics;
-  /** Changes to the whole cluster a second; a plan over it waits for the next evaluation. */
+  /** Changes to the whole cluster a second; a plan over it is asked for again when its turn comes. */
   readonly clusterRate: RateLimit;
   /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
   readonly epoch: () => number | undefined;
@@ -72,15 +73,20 @@ export function writesOf(
 
 function writesOfPlan(
   writing: PlanWriting,
-  { state, gathered, policy, ceilings, plan }: Decided,
+  decided: Decided,
   epoch: number,
   again: () => void,
 ): Promise<void> | undefined {
+  const { state, gathered, policy, ceilings, plan } = decided;
   const { monotonicMs } = gathered.facts;
   if (plan.kind !== "hold") {
-    const trim = wantedTrim(policy);
-    return writing.clusterRate.take(monotonicMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
+    // Counted, and never held: what others ask for keeps no nearly full volume waiting.
+    const isFree = writing.clusterRate.take(monotonicMs) || extendsNearlyFull(decided);
+    if (!isFree) return waitForTurn(writing, state, plan, monotonicMs, again);
+    endTurn(state);
+    return change(writing, state, gathered, plan, wantedTrim(policy), epoch);
   }
+  endTurn(state);
   const reported = reportedOn(state, gathered);
   const isKnown = reported !== undefined && saysAll(reported, plan, state, ceilings);
   if (isKnown && !asksForMore(reported.plan, plan, gathered.facts)) return undefined;
@@ -89,6 +95,37 @@ function writesOfPlan(
   if (waitMs <= 0) return report(writing, state, gathered, plan, epoch);
   state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
+}
+
+/** It has less than its minAvailable, whatever else asks for the extend. */
+function extendsNearlyFull({ plan, policy, gathered: { facts } }: Decided): boolean {
+  const { reading } = facts.filesystem;
+  if (plan.kind !== "extend" || reading === undefined || policy?.guardsMinAvailable !== true) return false;
+  const { capacityBytes, availableBytes, growthBytesPerSecond } = reading;
+  return availableBytes < minAvailableBytes(policy.limits, capacityBytes, growthBytesPerSecond);
+}
+
+function waitForTurn(
+  { clusterRate, metrics, log }: PlanWriting,
+  state: VolumeState,
+  plan: Plan,
+  monotonicMs: number,
+  again: () => void,
+): undefined {
+  if (state.turnTimer !== undefined) return;
+  const waitMs = clusterRate.turnMs(monotonicMs);
+  metrics.refusedWrites.inc({ reason: "OwnRate" });
+  log.info({ volume: state.handle, plan: plan.kind, waitMs }, "a change waits for its turn: too many are made at once");
+  const ask = (): void => {
+    state.turnTimer = undefined;
+    again();
+  };
+  state.turnTimer = setTimeout(ask, waitMs).unref();
+}
+
+function endTurn(state: VolumeState): void {
+  clearTimeout(state.turnTimer);
+  state.turnTimer = undefined;
 }
 
 /** The present size takes the place of a shrink that is no longer wanted, and of a target that was refused. */
@@ -118,8 +155,10 @@ function noteMissedWindow({ state, gathered, policy, plan }: Decided): void {
   const { target } = gathered.filesystem.spec;
   const isMissed = plan.kind === "hold" && plan.stopsShrink === true && plan.reason === "OutsideWindow";
   if (!isMissed || policy === undefined || target === undefined) return;
-  const shrink = { decidedAt: target.decidedAt, fromBytes: parseQuantity(target.from) };
-  state.missedWindows = missedAgain(state.missedWindows, gathered.facts, policy, shrink);
+  const { facts, layout } = gathered;
+  const isBegun = layout.status?.operation?.kind === "Shrink" || facts.filesystem.replacement !== undefined;
+  const shrink = { decidedAt: target.decidedAt, fromBytes: parseQuantity(target.from), isBegun };
+  state.missedWindows = missedAgain(state.missedWindows, facts, policy, shrink);
 }
 
 /** Undefined where a Filesystem was deleted and recreated: it says nothing yet. */

@@ -132,7 +132,8 @@ function holdForNamespace(question: Question, wanted: WantedChange): HoldPlan | 
   const eligibleAtMs = (facts.rates?.nthLastInNamespace(limit) ?? Number.NEGATIVE_INFINITY) + HOUR_MS;
   if (!(facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; its namespace had ${limit} changes within 1h: the ceiling of ClusterVolumePolicy ${policy}`;
-  return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+  const details = detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) });
+  return question.hold("TooManyChanges", message, { ...details, isTimeOfOthers: true });
 }
 
 // A driver that is asked once too often refuses for hours, a full filesystem's extend included: some are left for that.

@@ -16,7 +16,7 @@ import {
 } from "../sizing/sizes.ts";
 import { relievedSize, unapprovedBytes, unapprovedSize } from "./extend.ts";
 import { aheadOf } from "./growth-ahead.ts";
-import { effectiveMode, mayNeedApproval } from "./modes.ts";
+import { actsByRules, effectiveMode, isEnforcedAnywhere, mayNeedApproval } from "./modes.ts";
 import { Question } from "./question.ts";
 import { scopeOf } from "./rule-round.ts";
 import { stands } from "./vain-extends.ts";
@@ -54,7 +54,7 @@ export function emergencyGrant(
   const { reading, sizeBytes: fromBytes } = facts.filesystem;
   if (reading === undefined || isGrantUncertain(facts)) return undefined;
   const guardedBytes = minAvailableBytes(policy.limits, reading.capacityBytes, reading.growthBytesPerSecond);
-  const needsApproval = mayNeedApproval(policy, effectiveMode(question, "extend", undefined));
+  const needsApproval = mayNeedApproval(question);
   const atBytes = needsApproval ? unapprovedBytes(guardedBytes, reading.capacityBytes) : guardedBytes;
   const crossing = new Question(predictUse(facts, Math.max(0, reading.capacityBytes - atBytes)), policy, ceilings);
   const stepBytes = needsApproval ? unapprovedStep(crossing, policy, atBytes) : stepSize(crossing, policy, atBytes);
@@ -73,8 +73,17 @@ export function emergencyGrant(
  */
 export function grantLimit(facts: Facts, policy: CompiledPolicy | undefined, ceilings: Ceilings): number {
   const question = new Question(facts, policy, ceilings);
-  return policy !== undefined && mayExtend(question, policy) ? roundDownToMiB(writtenBound(question).bytes) : 0;
+  if (policy === undefined || !mayExtend(question, policy)) return 0;
+  const writtenBytes = writtenBound(question).bytes;
+  if (!mayNeedApproval(question)) return roundDownToMiB(writtenBytes);
+  // No more than is taken without an approval: what stands may be of a freer mode.
+  const enforcedBytes = isEnforcedAnywhere(question) ? (policy.approveAboveBytes ?? Number.POSITIVE_INFINITY) : 0;
+  const unapproved = UNAPPROVED_GROWTH_RATIO * facts.filesystem.sizeBytes;
+  return roundDownToMiB(Math.min(writtenBytes, Math.max(enforcedBytes, unapproved)));
 }
+
+/** Twice a fifth of the capacity on top of all of it: at most what is given without an approval, whatever was in use. */
+const UNAPPROVED_GROWTH_RATIO = 1.4;
 
 function mayExtend(question: Question, policy: CompiledPolicy): boolean {
   const { facts } = question;
@@ -82,7 +91,7 @@ function mayExtend(question: Question, policy: CompiledPolicy): boolean {
     return false;
   // What a claim is given comes from its own driver: no node can do that by itself.
   if (facts.claim.backend === "claim" || forbiddenClass(question) !== undefined) return false;
-  return effectiveMode(question, "extend", undefined).mode !== "Recommend";
+  return effectiveMode(question, "extend", undefined).mode !== "Recommend" || actsByRules(question);
 }
 
 // One step of the policy: as its Extend rules would size it at the crossing, whichever of them fires.

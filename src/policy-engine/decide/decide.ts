@@ -10,7 +10,7 @@ import { differenceOfClocks, unreliableFigures, unreliableReading, unreliableRec
 import { pauseOf } from "../facts/pause.ts";
 import { predictSize } from "../facts/prediction.ts";
 import type { Ceilings } from "../policies/ceilings.ts";
-import { type CompiledPolicy, type CompiledRule, problemText } from "../policies/compiled-policy.ts";
+import { type CompiledPolicy, problemText } from "../policies/compiled-policy.ts";
 import { forbiddenClass, holdForFailure } from "../sizing/sizes.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
 import { closedUntil } from "./cooldowns.ts";
@@ -295,7 +295,7 @@ function withdrawalOf(question: Question): Withdrawal | undefined {
   const { policy, facts } = question;
   if (policy === undefined) return { reason: "NoPolicy", because: "no policy selects the claim" };
   if (policy.suspended) return { reason: "PolicySuspended", because: `policy ${policy.key} is suspended` };
-  const { mode, by } = effectiveMode(question, "shrink", ruleOf(policy, facts.filesystem.shrinkUnderWay));
+  const { mode, by } = modeOfShrink(question, policy, facts.filesystem.shrinkUnderWay);
   if (mode === "Recommend") return { reason: "RecommendOnly", because: `the mode of shrinks is Recommend${by}` };
   return unapproved(question, { mode, by }) ?? pauseWithdrawal(facts) ?? windowWithdrawal(policy, facts);
 }
@@ -325,7 +325,12 @@ function windowWithdrawal(policy: CompiledPolicy, { nowMs }: Facts): Withdrawal 
   );
 }
 
-function ruleOf(policy: CompiledPolicy, shrink: ShrinkUnderWay | undefined): CompiledRule | undefined {
-  if (shrink?.rule === undefined || shrink.policy !== policy.key) return undefined;
-  return policy.rules.find(({ name, action }) => name === shrink.rule && action === "Shrink");
+// Of a rule that is gone it is unknown what it was free to do: no more than its policy, and nothing without an approval.
+function modeOfShrink(question: Question, policy: CompiledPolicy, shrink: ShrinkUnderWay | undefined): EffectiveMode {
+  if (shrink?.rule === undefined || shrink.policy !== policy.key) return effectiveMode(question, "shrink", undefined);
+  const rules = policy.formerRules ?? policy.rules;
+  const rule = rules.find(({ name, action }) => name === shrink.rule && action === "Shrink");
+  const known = effectiveMode(question, "shrink", rule);
+  if (rule !== undefined || known.mode !== "Enforce") return known;
+  return { mode: "Approve", by: `, since its rule ${shrink.rule} is gone` };
 }

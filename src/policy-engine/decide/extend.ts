@@ -26,7 +26,7 @@ import { admit } from "./cooldowns.ts";
 import { isFlap } from "./flaps.ts";
 import { AHEAD_MS, aheadOf } from "./growth-ahead.ts";
 import { effectiveMode, FREE, mayNeedApproval, modeAbove } from "./modes.ts";
-import type { Plan, VainExtend } from "./plan.ts";
+import type { HoldPlan, Plan, VainExtend } from "./plan.ts";
 import type { EffectiveMode, Question, WantedChange } from "./question.ts";
 import type { RuleFailure } from "./rule-round.ts";
 import { isVain, stands, vainExtendBy } from "./vain-extends.ts";
@@ -129,7 +129,7 @@ function candidatesOfMinAvailable(question: Question): Candidate[] {
   const sizeBytes = relievedSize(question, policy, usedBytes, wantedBytes);
   const whole: Candidate = { ...same, mode, isBounded: true, sizeBytes };
   const guardedBytes = unapprovedBytes(wantedBytes, capacityBytes);
-  const isFree = policy.growsInEmergencies && mayNeedApproval(policy, mode) && availableBytes < guardedBytes;
+  const isFree = policy.growsInEmergencies && mayNeedApproval(question) && availableBytes < guardedBytes;
   if (!isFree) return [whole];
   const freeBytes = unapprovedSize(question, usedBytes, guardedBytes);
   return [whole, { ...same, mode: FREE, isBounded: false, sizeBytes: freeBytes }];
@@ -222,7 +222,7 @@ const FREEDOMS = [freedom("Recommend"), freedom("Approve"), freedom("Enforce")];
 // Of what the modes allow the largest size wins. Where all of it waits, what the largest of all waits for is the reason to show.
 function extendTo(question: Question, candidates: readonly (Candidate | undefined)[]): Plan | undefined {
   const asked = candidates.flatMap((candidate) => (candidate === undefined ? [] : byApproveAbove(question, candidate)));
-  let held: Plan | undefined;
+  let held: HoldPlan | undefined;
   let before = 0;
   for (const least of FREEDOMS) {
     const pool = asked.filter(({ mode }) => freedom(mode.mode) >= least);
@@ -230,7 +230,9 @@ function extendTo(question: Question, candidates: readonly (Candidate | undefine
     before = pool.length;
     const plan = extendToLargest(question, pool);
     if (plan.kind !== "hold") return plan;
-    held ??= plan;
+    // What is only recommended is never made: what waits for an approval may be.
+    const isNearer = held?.reason === "RecommendOnly" && plan.awaits !== undefined;
+    if (held === undefined || isNearer) held = plan;
   }
   return held;
 }

@@ -31,9 +31,30 @@ export function modeAbove({ mode, by }: EffectiveMode, approveAboveBytes: number
     : { mode, by };
 }
 
-/** Whether its extends may need an approval, so that a writer could find the disk full before one is written. */
-export function mayNeedApproval({ approveAboveBytes }: CompiledPolicy, { mode }: EffectiveMode): boolean {
-  return mode === "Approve" || (mode === "Enforce" && approveAboveBytes !== undefined);
+/**
+ * Whether its extends may need an approval, so that a writer could find the disk full before one is written. Under mode Recommend they are
+ * those of rules with a freer mode of their own.
+ */
+export function mayNeedApproval(question: Pick<Question, "policy" | "ceilings">): boolean {
+  const { mode } = effectiveMode(question, "extend", undefined);
+  if (mode === "Recommend") return actsByRules(question);
+  return mode === "Approve" || question.policy?.approveAboveBytes !== undefined;
+}
+
+/** One of its Extend rules does more than to recommend. */
+export function actsByRules({ policy, ceilings }: Pick<Question, "policy" | "ceilings">): boolean {
+  return extendRulesOf(policy).some((rule) => effectiveMode({ policy, ceilings }, "extend", rule).mode !== "Recommend");
+}
+
+/** An extend by its own mode, or by one of its Extend rules', may be made without an approval. */
+export function isEnforcedAnywhere({ policy, ceilings }: Pick<Question, "policy" | "ceilings">): boolean {
+  return [undefined, ...extendRulesOf(policy)].some(
+    (rule) => effectiveMode({ policy, ceilings }, "extend", rule).mode === "Enforce",
+  );
+}
+
+function extendRulesOf(policy: CompiledPolicy | undefined): readonly CompiledRule[] {
+  return (policy?.formerRules ?? policy?.rules ?? []).filter(({ action }) => action === "Extend");
 }
 
 /** The approval by which the change may be made now; undefined: there is none. */

@@ -65,6 +65,8 @@ export interface HoldPlan extends Conclusion {
   readonly awaits?: Needed | undefined;
   /** The earliest time of the next change, where only time stands against it. */
   readonly nextEligibleMs: number | undefined;
+  /** That time moves with each change of other volumes: it is worth no report by itself. */
+  readonly isTimeOfOthers?: boolean;
   /** The shrink that runs is no longer wanted: the size stays as far as it has come. */
   readonly stopsShrink?: boolean;
   /** It waits for its turn: no more than so many operations may run there. */
@@ -97,7 +99,16 @@ export function sameConclusion(a: Plan, b: Plan): boolean {
   if (a.kind !== b.kind || a.reason !== b.reason || a.rule !== b.rule || a.policy !== b.policy) return false;
   if (a.kind !== "hold" || b.kind !== "hold")
     return a.kind !== "hold" && b.kind !== "hold" && a.sizeBytes === b.sizeBytes;
-  return a.nextEligibleMs === b.nextEligibleMs && isSameSize(a.uncappedBytes, b.uncappedBytes);
+  const isTimeSame = b.isTimeOfOthers === true || isSameTime(a.nextEligibleMs, b.nextEligibleMs);
+  return isTimeSame && isSameSize(a.uncappedBytes, b.uncappedBytes);
+}
+
+/** Two clocks bring it forth, which differ a little in each decision. */
+const SAME_TIME_MS = 1000;
+
+function isSameTime(a: number | undefined, b: number | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a === b || Math.abs(a - b) < SAME_TIME_MS;
 }
 
 function isSameSize(a: number | undefined, b: number | undefined): boolean {

@@ -67,6 +67,7 @@ export class Question {
       preview: details.preview,
       ...(details.awaits === undefined ? {} : { awaits: details.awaits }),
       nextEligibleMs: details.nextEligibleMs,
+      ...(details.isTimeOfOthers === true ? { isTimeOfOthers: true } : {}),
       ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
       ...(details.waits === undefined ? {} : { waits: details.waits }),
       heldRules: this.#round?.held,
@@ -118,6 +119,7 @@ interface HoldDetails {
   readonly preview?: string | undefined;
   readonly awaits?: Needed | undefined;
   readonly nextEligibleMs?: number | undefined;
+  readonly isTimeOfOthers?: boolean;
   readonly stopsShrink?: boolean;
   readonly waits?: WaitsFor;
 }

@@ -114,6 +114,7 @@ const REMEMBERED: Readonly<Record<keyof VolumeState, "same" | "compared" | "abse
   applying: "absent",
   askedMeanwhile: "no ground",
   reportTimer: "no ground", // it asks by itself
+  turnTimer: "no ground",
   standing: "no ground",
 };
 

@@ -45,11 +45,13 @@ export function createEngine(options: EngineOptions): Engine {
   const batch = createDecideBatch(world, policies, onBug);
   const standing = createStandingDecisions(options);
   const underWay = new Set<Promise<void>>();
+  // What is remembered of a volume is forgotten with its layout: nothing would forget what is remembered later.
+  const isThere = (handle: string): boolean => world.caches.layouts.store.get(handle) !== undefined;
 
   const evaluate = (handles: readonly string[], stands?: typeof standing.stands): void => {
     const epoch = options.epoch();
     // A replica that only watches keeps the rules' timers all the same, ready to lead.
-    const states = handles.map((handle) => registry.get(handle));
+    const states = handles.filter(isThere).map((handle) => registry.get(handle));
     for (const decided of batch.decide(states, instantOf(clock), stands)) {
       noteDecided(options, decided);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
@@ -94,7 +96,7 @@ export function createEngine(options: EngineOptions): Engine {
         evaluate(all.slice(start, start + BATCH_VOLUMES), standing.stands);
       }
     },
-    look: (handle) => batch.look(registry.get(handle), instantOf(clock)),
+    look: (handle) => (isThere(handle) ? batch.look(registry.get(handle), instantOf(clock)) : undefined),
     settled: async () => {
       await Promise.all(underWay);
     },

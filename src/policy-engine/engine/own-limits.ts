@@ -8,12 +8,22 @@ import { createContext, Script } from "node:vm";
 export interface RateLimit {
   /** Takes one when there is one. */
   take(monotonicMs: number): boolean;
+  /** In how long to ask again where there was none: each who asks gets a turn of its own, at the rate at which there are more. */
+  turnMs(monotonicMs: number): number;
 }
+
+/** The first turn of those that found none. */
+const FIRST_TURN_MS = 1000;
 
 export function createRateLimit(perSecond: number): RateLimit {
   let tokens = perSecond;
   let refilledAtMs = Number.NEGATIVE_INFINITY;
+  let lastTurnMs = Number.NEGATIVE_INFINITY;
   return {
+    turnMs: (monotonicMs) => {
+      lastTurnMs = Math.max(lastTurnMs + 1000 / perSecond, monotonicMs + FIRST_TURN_MS);
+      return lastTurnMs - monotonicMs;
+    },
     take: (monotonicMs) => {
       if (monotonicMs > refilledAtMs) {
         tokens = Math.min(perSecond, tokens + ((monotonicMs - refilledAtMs) / 1000) * perSecond);

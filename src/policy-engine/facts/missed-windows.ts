@@ -22,16 +22,22 @@ export function isStanding(
   );
 }
 
+interface StoppedShrink {
+  readonly decidedAt: string;
+  readonly fromBytes: number;
+  /** Its node has begun it, or what it needs first is being made. That it was asked for is not enough. */
+  readonly isBegun: boolean;
+}
+
 /** With one that is stopped now; the same as before where it is known. */
 export function missedAgain(
   before: MissedWindows | undefined,
   facts: Pick<Facts, "filesystem">,
   policy: CompiledPolicy,
-  { decidedAt, fromBytes }: { readonly decidedAt: string; readonly fromBytes: number },
+  { decidedAt, fromBytes, isBegun }: StoppedShrink,
 ): MissedWindows | undefined {
-  const { reading, sizeBytes, operationInProgress, replacement } = facts.filesystem;
+  const { reading, sizeBytes } = facts.filesystem;
   // One that was never begun says nothing of the window, nor does one that has come further.
-  const isBegun = operationInProgress === "Shrink" || replacement !== undefined;
   if (before?.decidedAt.includes(decidedAt) === true || reading === undefined || !isBegun || sizeBytes < fromBytes)
     return before;
   // A replacement has made it larger for a while.

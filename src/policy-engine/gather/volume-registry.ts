@@ -121,6 +121,8 @@ export interface VolumeState extends Changes {
   askedMeanwhile: boolean;
   /** A report that came too early is made when this fires. */
   reportTimer: NodeJS.Timeout | undefined;
+  /** A change that the engine's own rate held is asked for again when this fires. */
+  turnTimer: NodeJS.Timeout | undefined;
   /** The last decision, where it changed nothing and waits for no time. */
   standing: Standing | undefined;
 }
@@ -156,6 +158,9 @@ export function createVolumeRegistry(heard: ChangeHeard = () => {}): VolumeRegis
   return {
     get,
     forget: (handle) => {
+      const state = volumes.get(handle);
+      clearTimeout(state?.reportTimer);
+      clearTimeout(state?.turnTimer);
       volumes.delete(handle);
     },
     sampled: (nodeName, sample, at) => takeSample(get(sample.volumeHandle), nodeName, sample, at),
@@ -202,6 +207,7 @@ function newState(handle: string): VolumeState {
     applying: false,
     askedMeanwhile: false,
     reportTimer: undefined,
+    turnTimer: undefined,
     standing: undefined,
   };
 }

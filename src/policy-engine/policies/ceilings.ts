@@ -40,7 +40,10 @@ export const NO_CEILINGS: Ceilings = {
 /** The ceilings that a cluster policy's spec carries. Total: what cannot be read allows nothing. */
 export function readCeilings(policy: string, spec: unknown): Ceilings {
   const parsed = clusterVolumePolicySpec.shape.ceilings.safeParse(spec);
-  if (!parsed.success) return { ...NO_CEILINGS, maxBytes: { value: 0, policy } };
+  if (!parsed.success) {
+    const mode: Ceiling<Mode> = { value: "Recommend", policy };
+    return { ...NO_CEILINGS, maxBytes: { value: 0, policy }, modes: { extend: mode, shrink: mode } };
+  }
   const { max, bytesPerNamespace, modes, storageClassNames } = parsed.data ?? {};
   const { changesPerHourPerNamespace, concurrentOperations, driverModifications } = parsed.data ?? {};
   const from = <T>(value: T | undefined): Ceiling<T> | undefined =>

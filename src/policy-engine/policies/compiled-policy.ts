@@ -30,6 +30,8 @@ export interface CompiledPolicy {
   readonly growsInEmergencies: boolean;
   readonly limits: SizeLimits;
   readonly rules: readonly CompiledRule[];
+  /** Of a policy that was invalidated at run time: the rules it had. They decide nothing, but what they began is theirs. */
+  readonly formerRules?: readonly CompiledRule[];
   /** The times over which its rules read growth, milliseconds; empty: they read none. */
   readonly growthWindowsMs: readonly number[];
   readonly extend: Pace;

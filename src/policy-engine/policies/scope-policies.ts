@@ -133,7 +133,7 @@ export class ScopePolicies {
       const { times = 0, triedAtMs = monotonicMs } = held.slow ?? {};
       const counted = monotonicMs - triedAtMs >= FORGIVEN_AFTER_MS ? 1 : times + 1;
       held.slow = { times: counted, compiled, triedAtMs: undefined };
-      held.entry = { ...held.entry, compiled: { ...compiled, rules: [], problems: [problemOf(counted)] } };
+      held.entry = { ...held.entry, compiled: withoutRules(compiled, problemOf(counted)) };
       return true;
     }
     return false;
@@ -164,6 +164,10 @@ function refuse(held: Held, refusal: PolicyProblem): void {
   if (held.refusal?.message === refusal.message) return;
   held.refusal = refusal;
   held.entry = { object: held.object, compiled: withProblem(held.outline, refusal) };
+}
+
+function withoutRules(compiled: CompiledPolicy, problem: PolicyProblem): CompiledPolicy {
+  return { ...compiled, rules: [], formerRules: compiled.rules, problems: [problem] };
 }
 
 function withProblem(outline: CompiledPolicy, problem: PolicyProblem): CompiledPolicy {

@@ -92,6 +92,30 @@ describe("a plan that waits for an approval", () => {
   });
 });
 
+describe("a change that others' changes leave no room for in this second", () => {
+  const extended = { size: "14507Mi", from: "10Gi" };
+
+  it("is asked for again by itself, and says so in a metric", async () => {
+    const namespace = aFullVolume();
+    namespace.spendRate(true);
+    await namespace.decide();
+    expect(namespace.targetOf("v0")).toBeUndefined();
+    const { values } = await metrics.refusedWrites.get();
+    expect(values.find(({ labels }) => labels.reason === "OwnRate")?.value).toBeGreaterThan(0);
+    namespace.spendRate(false);
+    await namespace.turnsCome();
+    expect(namespace.targetOf("v0")).toMatchObject(extended);
+  });
+
+  it("is written all the same where its filesystem is nearly full", async () => {
+    const namespace = aFullVolume();
+    namespace.use("v0", 0.98);
+    namespace.spendRate(true);
+    await namespace.decide();
+    expect(namespace.targetOf("v0")).toMatchObject({ from: "10Gi", reason: "BelowMinAvailable" });
+  });
+});
+
 describe("an extend", () => {
   /** As large as its policy lets it be, and fuller than its rule lets it be each time. */
   const extend = async (namespace: BudgetedNamespace): Promise<void> => {

@@ -14,6 +14,8 @@ import { aPolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../../builders/policy
 const HOUR_MS = 3_600_000;
 const APPROVE = { mode: { extend: "Approve", shrink: "Approve" } } as const;
 
+const RECOMMEND = { extend: "Recommend", shrink: "Recommend" } as const;
+
 const approval = (action: Approval["action"], boundBytes: number, notAfterMs = NOW_MS + HOUR_MS): Approval => ({
   ...{ name: "ok", wording: "u/1", action, boundBytes, notAfterMs },
 });
@@ -37,6 +39,14 @@ describe("mode Approve", () => {
     expect(decided(empty())).toMatchObject({
       ...{ kind: "hold", reason: "ApprovalRequired", awaits: { action: "Shrink", sizeBytes: 2 * GIB } },
       message: expect.stringContaining("write a ScalingApproval (action: Shrink, notBelow: 2Gi)"),
+    });
+  });
+
+  it("says what to write also where a larger rule only recommends", () => {
+    const larger = { ...EXTEND_AT_80, name: "larger", targetUsed: "30%", mode: "Recommend" } as const;
+    expect(decided(full(), { ...APPROVE, rules: [larger, EXTEND_AT_80] })).toMatchObject({
+      ...{ kind: "hold", reason: "ApprovalRequired", rule: "extend-at-80" },
+      awaits: { action: "Extend", sizeBytes: 15 * GIB },
     });
   });
 
@@ -217,7 +227,30 @@ describe("a volume that is nearly full, in mode Approve", () => {
     expect(grant({ approveAbove: "12Gi" })).toMatchObject({ sizeBytes: 12 * GIB });
     expect(grant({ rules: [{ ...EXTEND_AT_80, mode: "Approve" }] })).toMatchObject({ sizeBytes: 11 * GIB });
     expect(grant({ ...APPROVE, emergency: "Disabled" })).toBeUndefined();
-    expect(grantLimit(aVolume(), aPolicy({ limits, ...APPROVE }), NO_CEILINGS)).toBe(100 * GIB);
+  });
+
+  it.each(["Approve", "Enforce"] as const)(
+    "grows under mode Recommend as well, where a rule's own mode is %s",
+    (mode) => {
+      const spec = { mode: RECOMMEND, limits, rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio > 0.999", mode }] };
+      expect(decided(nearlyFull, spec)).toMatchObject({ kind: "extend", reason: "BelowMinAvailable" });
+      expect(emergencyGrant(aVolume(), aPolicy(spec), NO_CEILINGS)).toBeDefined();
+      const ceilings = readCeilings("guard", { modes: { extend: "Recommend" } });
+      expect(decided(nearlyFull, spec, ceilings)).toMatchObject({ kind: "hold", reason: "RecommendOnly" });
+      expect(emergencyGrant(aVolume(), aPolicy(spec), ceilings)).toBeUndefined();
+      const recommended = { ...spec, rules: [{ ...EXTEND_AT_80, mode: "Recommend" as const }] };
+      expect(decided(nearlyFull, recommended)).toMatchObject({ kind: "hold", reason: "RecommendOnly" });
+    },
+  );
+
+  it("leaves of a grant that was written before no more than that while nothing is measured", () => {
+    const limit = (spec: Partial<VolumePolicySpec>) => grantLimit(aVolume(), aPolicy({ limits, ...spec }), NO_CEILINGS);
+    expect(limit({})).toBe(100 * GIB);
+    expect(limit(APPROVE)).toBe(14 * GIB);
+    expect(limit({ approveAbove: "12Gi" })).toBe(14 * GIB);
+    expect(limit({ approveAbove: "20Gi" })).toBe(20 * GIB);
+    expect(limit({ ...APPROVE, approveAbove: "20Gi" })).toBe(14 * GIB);
+    expect(limit({ ...APPROVE, approveAbove: "20Gi", rules: [{ ...EXTEND_AT_80, mode: "Enforce" }] })).toBe(20 * GIB);
     expect(grantLimit(aVolume(), aPolicy({ limits, emergency: "Disabled" }), NO_CEILINGS)).toBe(0);
   });
 });
@@ -255,6 +288,34 @@ describe("a shrink that runs in mode Approve", () => {
   it("goes on without one where its own rule enforces it", () => {
     const plan = decided(shrinking(), { ...APPROVE, rules: [{ ...SHRINK_BELOW_30, mode: "Enforce" }] });
     expect(plan).not.toHaveProperty("stopsShrink");
+  });
+
+  const enforcing = { mode: { extend: "Enforce", shrink: "Enforce" } } as const;
+
+  it.each<[string, VolumePolicySpec["rules"]]>([
+    ["taken away", [EXTEND_AT_80]],
+    ["renamed", [{ ...SHRINK_BELOW_30, name: "another" }]],
+    ["made one of extends", [{ ...EXTEND_AT_80, name: "shrink-below-30" }]],
+  ])("ends after its step where its rule is %s, although the policy's own mode is Enforce", (_why, rules) => {
+    expect(decided(shrinking(), { ...enforcing, rules })).toMatchObject({
+      ...{ kind: "hold", reason: "ApprovalRequired", stopsShrink: true },
+      message: expect.stringContaining("since its rule shrink-below-30 is gone"),
+    });
+    expect(decided(shrinking(approval("Shrink", 2 * GIB)), { ...enforcing, rules })).not.toHaveProperty("stopsShrink");
+    expect(decided(shrinking(approval("Shrink", 2 * GIB)), { ...enforcing, mode: RECOMMEND, rules })).toMatchObject({
+      ...{ reason: "RecommendOnly", stopsShrink: true },
+    });
+  });
+
+  it.each<["Approve" | "Enforce", boolean]>([
+    ["Approve", true],
+    ["Enforce", false],
+  ])("is held to its rule's mode %s while the policy is invalid for its time", (mode, isStopped) => {
+    const policy = aPolicy({ ...enforcing, rules: [{ ...SHRINK_BELOW_30, mode }] });
+    const problem = { field: "spec.rules", message: "too slow" };
+    const slow = { ...policy, rules: [], formerRules: policy.rules, problems: [problem] };
+    const plan = decide(shrinking(), slow, NO_CEILINGS);
+    expect(plan.kind === "hold" && plan.stopsShrink === true).toBe(isStopped);
   });
 
   it("of an ext4 that waits for its unmount begins no later than its approval ends", () => {

@@ -561,6 +561,13 @@ const cases: Record<string, Case> = {
     plan: "hold",
     reason: "CeilingReached",
   },
+  "shrinks nothing under a ceiling that cannot be read": {
+    facts: aVolume({ usedRatio: 0.1 }),
+    ceilings: ceilings({ max: "12Gi", modes: { shrink: "Sometimes" } } as never),
+    plan: "hold",
+    reason: "RecommendOnly",
+    message: /ClusterVolumePolicy guard/,
+  },
   "never extends over the namespace's budget": {
     facts: aVolume({ ...full, facts: { namespaceBytes: 18 * GIB } }),
     ceilings: ceilings({ max: "1Ti", bytesPerNamespace: "20Gi" }),

@@ -64,6 +64,18 @@ describe("two plans", () => {
     expect(sameConclusion(at(0.85, recommended), at(0.86, recommended))).toBe(true);
   });
 
+  it("tell a reader the same when the time that they wait for differs by a fraction that clocks bring forth", () => {
+    const cooling = (lateMs: number) => {
+      const facts = aVolume({ usedRatio: 0.9 });
+      const changes = { extendsAtMs: [facts.monotonicMs - 1000], shrinksAtMs: [] };
+      const policyOfHours = aPolicy({ behavior: { extend: { cooldown: "1h" } } });
+      return decide({ ...facts, nowMs: facts.nowMs + lateMs, changes }, policyOfHours, NO_CEILINGS);
+    };
+    expect(cooling(0)).toMatchObject({ reason: "CoolingDown" });
+    expect(sameConclusion(cooling(0), cooling(0.6))).toBe(true);
+    expect(sameConclusion(cooling(0), cooling(60_000))).toBe(false);
+  });
+
   it("tell a reader something new when reason, rule or size differ", () => {
     expect(sameConclusion(at(0.5), at(0.9))).toBe(false);
     expect(sameConclusion(at(0.85, recommended), at(0.95, recommended))).toBe(false);

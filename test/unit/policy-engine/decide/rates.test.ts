@@ -2,6 +2,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { decide } from "../../../../src/policy-engine/decide/decide.ts";
+import { sameConclusion } from "../../../../src/policy-engine/decide/plan.ts";
 import type { OperationFacts, RateFacts } from "../../../../src/policy-engine/facts/facts.ts";
 import { readCeilings } from "../../../../src/policy-engine/policies/ceilings.ts";
 import { aVolume, NOW_MS, type VolumeShape } from "../../../builders/facts.ts";
@@ -30,6 +31,11 @@ const planOf = (shape: VolumeShape, rates: RateFacts | undefined, ceilings = ofT
   decide(aVolume({ ...shape, facts: { ...shape.facts, rates } }), POLICY, ceilings);
 
 describe("a namespace's ceiling on changes", () => {
+  it("is not reported again with each change of another volume, which moves its time", () => {
+    const before = planOf(FULL, changed(60_000, 1000, 2000));
+    expect(sameConclusion(before, planOf(FULL, changed(1000, 2000, 100)))).toBe(true);
+  });
+
   it.each([FULL, EMPTY])("holds what a rule asks for until one fewer counts: %j", (shape) => {
     expect(planOf(shape, changed(60_000, 1000, 2000))).toMatchObject({
       kind: "hold",

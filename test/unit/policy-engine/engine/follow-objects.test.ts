@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import type { Filesystem } from "../../../../src/contracts/kinds/filesystem.ts";
 import { GIB } from "../../../../src/contracts/quantities/quantity.ts";
 import { followChanges } from "../../../../src/policy-engine/engine/decisions.ts";
+import { createEngine, type EngineOptions } from "../../../../src/policy-engine/engine/engine.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/gather/volume-registry.ts";
 import { NOW_MS } from "../../../builders/facts.ts";
 import { anOrdinaryClaim } from "../../../builders/ordinary-claim.ts";
@@ -75,4 +76,19 @@ describe("what the leader reports of a volume", () => {
     expect(registry.get(handle).flaps).toHaveLength(flaps);
     expect(registry.get(handle).peakBeforeShrinkBytes).toBe(peakBytes);
   });
+});
+
+it("a volume whose layout was deleted during a round is neither decided nor remembered again", async () => {
+  const remembered: string[] = [];
+  const { clock, caches } = { clock: { nowMs: () => 0, monotonicMs: () => 0 }, caches: engineCaches() };
+  const options = {
+    registry: { get: (handle: string) => remembered.push(handle) },
+    world: { caches, rates: { forgetSilent: () => {} } },
+    ...{ clock, epoch: () => 1 },
+  };
+  const engine = createEngine(options as unknown as EngineOptions);
+  await engine.evaluateAll(["deleted"]);
+  engine.evaluate("deleted");
+  expect(engine.look("deleted")).toBeUndefined();
+  expect(remembered).toEqual([]);
 });

@@ -68,6 +68,24 @@ it("a shrink whose window closes is stopped, and decided again in the next windo
   expect(namespace.targetOf("v0")?.size).not.toBe("16Gi");
 });
 
+it("a shrink that was only asked for when its window closed has not missed it", async () => {
+  const { namespace, minutes } = shrinking();
+  namespace.use("v0", 0.5);
+  await minutes(9);
+  namespace.use("v0", 0.1);
+  namespace.tick(50);
+  await namespace.decide();
+  namespace.watch();
+  expect(namespace.targetOf("v0")?.size).not.toBe("16Gi");
+  namespace.tick(15);
+  await namespace.decide();
+  namespace.watch();
+  expect(namespace.targetOf("v0")).toMatchObject({ size: "16Gi", from: "16Gi" });
+  namespace.tick(60);
+  await namespace.decide();
+  expect(namespace.scalingOf("v0")?.missedWindows).toBeUndefined();
+});
+
 it("a shrink that two windows in a row ended before its first step is not begun again, after a restart, too", async () => {
   const { namespace, minutes, window } = shrinking();
   await window();

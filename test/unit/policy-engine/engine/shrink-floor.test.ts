@@ -94,7 +94,7 @@ function startEngine() {
     samples: { guide: () => true },
     ruleErrors: { note: () => {} },
     metrics: createEngineMetrics(() => true),
-    clusterRate: { take: () => true },
+    clusterRate: { take: () => true, turnMs: () => 0 },
     onDecided: () => {},
     onWritten: () => {},
     epoch: () => 3,

@@ -83,7 +83,7 @@ function aWorld(at: { nowMs: number; monotonicMs: number }) {
       },
     },
     metrics,
-    clusterRate: { take: () => true },
+    clusterRate: { take: () => true, turnMs: () => 0 },
     ruleErrors: { note: () => {} },
     onDecided: () => {},
     onWritten: () => {},

@@ -160,6 +160,7 @@ describe("the policies of a namespace", () => {
     expect(scope.invalidate(only(), tooSlow, 0)).toBe(true);
     settle();
     expect(problems()).toEqual({ a: "too slow, 1" });
+    expect(only()).toMatchObject({ rules: [], formerRules: [{ name: "extend-at-80" }, { name: "shrink-below-30" }] });
     scope.put(policyOf("a", 10, {}, 2));
     settle();
     expect(problems()).toEqual({ a: "" });
