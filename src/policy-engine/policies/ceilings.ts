@@ -63,6 +63,17 @@ export function readCeilings(policy: string, spec: unknown): Ceilings {
   };
 }
 
+/** Whether they bound the same, in the name of the same policies. */
+export function sameCeilings(a: Ceilings, b: Ceilings): boolean {
+  return a === b || textOf(a) === textOf(b);
+}
+
+function textOf(ceilings: Ceilings): string {
+  const listed = (_key: string, value: unknown): unknown =>
+    value instanceof Set || value instanceof Map ? [...(value as Iterable<unknown>)] : value;
+  return JSON.stringify(ceilings, listed);
+}
+
 /** The strictest of several; NO_CEILINGS of none. */
 export function strictestCeilings(all: readonly Ceilings[]): Ceilings {
   const [first = NO_CEILINGS, ...rest] = all;

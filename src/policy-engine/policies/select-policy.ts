@@ -1,8 +1,7 @@
 // Which policy decides a claim, and which ceilings stand over it. A namespaced policy goes before every cluster policy; within
 // one scope the highest priority wins, then the oldest. Invalid and suspended policies win like any other: they hold.
-import { isDeepStrictEqual } from "node:util";
 import type { ClusterVolumePolicy, ClusterVolumePolicySpec } from "../../contracts/kinds/volume-policy.ts";
-import { type Ceilings, readCeilings, strictestCeilings } from "./ceilings.ts";
+import { type Ceilings, readCeilings, sameCeilings, strictestCeilings } from "./ceilings.ts";
 import { type CompiledPolicy, type PolicySelection, type SelectableClaim, selectsClaim } from "./compiled-policy.ts";
 
 /** What selection says about one claim. */
@@ -136,10 +135,7 @@ class SetAnswer implements Selected {
 // A policy that was compiled again is another. Ceilings are read again with each set.
 function isSameAnswer(a: Selected, b: Selected): boolean {
   if (a.policy !== b.policy) return false;
-  return (
-    (a.ceilings === b.ceilings || isDeepStrictEqual(a.ceilings, b.ceilings)) &&
-    isDeepStrictEqual(a.conflicts, b.conflicts)
-  );
+  return sameCeilings(a.ceilings, b.ceilings) && a.conflicts.join(" ") === b.conflicts.join(" ");
 }
 
 function firstAndEquals(policies: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels) {

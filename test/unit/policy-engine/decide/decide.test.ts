@@ -563,7 +563,7 @@ const cases: Record<string, Case> = {
   },
   "shrinks nothing under a ceiling that cannot be read": {
     facts: aVolume({ usedRatio: 0.1 }),
-    ceilings: ceilings({ max: "12Gi", modes: { shrink: "Sometimes" } } as never),
+    ceilings: ceilings({ max: "12Gi", modes: { shrink: "Sometimes" } }),
     plan: "hold",
     reason: "RecommendOnly",
     message: /ClusterVolumePolicy guard/,

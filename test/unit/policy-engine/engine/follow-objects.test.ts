@@ -86,6 +86,7 @@ it("a volume whose layout was deleted during a round is neither decided nor reme
     world: { caches, rates: { forgetSilent: () => {} } },
     ...{ clock, epoch: () => 1 },
   };
+  // eslint-disable-next-line no-restricted-syntax -- nothing else of it may be asked
   const engine = createEngine(options as unknown as EngineOptions);
   await engine.evaluateAll(["deleted"]);
   engine.evaluate("deleted");
