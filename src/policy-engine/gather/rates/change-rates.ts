@@ -173,7 +173,8 @@ class Rates {
     const nowMs = this.#clock.monotonicMs();
     if (atMs <= nowMs - HOUR_MS) return;
     const account = this.#accountOf(handle);
-    const isCounted = account.unmatchedMs !== undefined && !account.isProvisional && atMs >= account.unmatchedMs;
+    // An end of the same time as the begin may be another change's: it counts.
+    const isCounted = account.unmatchedMs !== undefined && !account.isProvisional && atMs > account.unmatchedMs;
     if (isCounted) account.unmatchedMs = undefined;
     else if (account.namespace === undefined) account.unplaced.push(atMs);
     else this.#timesOf(account.namespace).add(atMs);
