@@ -73,7 +73,7 @@ describeReal("a delete with kubectl", ["cluster"], () => {
   it(
     "of the overlay, twice, takes nothing of the foundation",
     async () => {
-      expect(installed).toHaveLength(27);
+      expect(installed).toHaveLength(29);
       for (let time = 1; time <= 2; time += 1)
         await kubectl("delete", "-k", OVERLAY, "--ignore-not-found", "--wait=false");
       expect(await standing()).toEqual(installed);

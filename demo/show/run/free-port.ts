@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 
-const LOWEST_PORT = 10_000;
+/** Above 10080, the highest port that fetch refuses to connect to (WHATWG Fetch, "port blocking"). */
+const LOWEST_PORT = 10_100;
 const ATTEMPTS_LIMIT = 100;
 const given = new Set<number>();
 
